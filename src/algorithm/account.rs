@@ -1,0 +1,107 @@
+//! What every algorithm answers for one account.
+
+use crate::quota::{Algorithm, Quota};
+use crate::store::{Answer, Decision};
+
+use super::grid::Grid;
+
+/// What is held for one key under one quota; `Default` is a new account.
+///
+/// All times are microseconds since the epoch. `real` is what the clock shows; an account's own clock never runs
+/// back (see [`heal`](Self::heal)).
+///
+/// The way of one decision: `heal`, `read`, `answer`; then for all accounts of a request alike either `charge`, if
+/// each of them admits, or `look`. Nothing but `heal` and `charge` writes, so a refusal leaves no trace.
+pub(crate) trait Account: Default + Send {
+    /// The account as it stands at one instant under one quota.
+    type Reading: Copy;
+
+    /// Follows a clock that stepped back by more than a second, by moving the account along; what it has left stays
+    /// the same. Small steps are sat out instead: `read` takes the time of the last write for `now`.
+    fn heal(&mut self, terms: &Terms<'_>, real: u64);
+
+    fn read(&self, terms: &Terms<'_>, real: u64) -> Self::Reading;
+
+    /// [`Answer::Admits`], [`Answer::Refuses`] or [`Answer::NeverFits`]; a cost of 0 is always admitted.
+    fn answer(reading: &Self::Reading, terms: &Terms<'_>, cost: u64) -> Answer;
+
+    /// The decision where nothing is charged.
+    fn look(&self, reading: &Self::Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
+
+    /// Charges `cost`, which `answer` has just admitted.
+    fn charge(&mut self, reading: &Self::Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
+
+    /// What `give_back` needs to know of a charge just made.
+    fn mark(&self) -> u64;
+
+    /// Gives back `cost` of a charge made at `at` that left `mark`: as much of it as certainly still weighs on the
+    /// account, never more.
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, at: u64, mark: u64);
+
+    /// From when on the account cannot be told from a new one.
+    fn reset_at(&self, terms: &Terms<'_>) -> u64;
+
+    /// No earlier than `reset_at` for whichever key the account belongs to.
+    fn reset_at_latest(&self, quota: &Quota) -> u64 {
+        self.reset_at(&Terms { quota, key: &[] })
+    }
+
+    /// How many log entries it holds, for those that hold any.
+    fn entries(&self) -> usize {
+        0
+    }
+
+    /// How long to wait for what `reset_at` tells.
+    fn reset_after(&self, terms: &Terms<'_>, real: u64) -> u64 {
+        self.reset_at(terms).saturating_sub(real)
+    }
+}
+
+/// A quota, and the key it is applied to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'a> {
+    pub(crate) quota: &'a Quota,
+    pub(crate) key: &'a [u8],
+}
+
+impl Terms<'_> {
+    /// The instants at which a bucket under these terms is refilled.
+    pub(super) fn refills(&self) -> Grid {
+        let tick = self.quota.rate().tick;
+        match self.quota.algorithm() {
+            Algorithm::SteppedBucket { step, aligned: false } => {
+                Grid::shifted(step, phase(self.key, step / tick) * tick)
+            }
+            Algorithm::SteppedBucket { step, .. } => Grid::new(step),
+            _ => Grid::new(tick),
+        }
+    }
+}
+
+/// Whether a clock that shows `real` has stepped back, for an account last written at `at`.
+pub(super) const fn stepped_back(at: u64, real: u64) -> bool {
+    const SAT_OUT: u64 = 1_000_000;
+    at.saturating_sub(real) > SAT_OUT
+}
+
+/// A number below `modulus` of the key's own, the same in every process and store (so not keyed): FNV-1a, its upper
+/// half folded in.
+fn phase(key: &[u8], modulus: u64) -> u64 {
+    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash ^ (hash >> 32)) % modulus.max(1)
+}
+
+/// The answer of an algorithm that counts: does `cost` fit beside `count` under `limit`?
+pub(super) fn counted(count: u64, cost: u64, limit: u64) -> Answer {
+    if cost == 0 {
+        Answer::Admits
+    } else if cost > limit {
+        Answer::NeverFits
+    } else if cost > limit.saturating_sub(count) {
+        Answer::Refuses
+    } else {
+        Answer::Admits
+    }
+}

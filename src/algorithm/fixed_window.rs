@@ -1,0 +1,108 @@
+//! One count per window: aligned to the epoch, or opened by the first admitted request.
+
+use crate::quota::Algorithm;
+use crate::store::{Answer, Decision};
+
+use super::account::{Account, Terms, counted, stepped_back};
+use super::grid::Grid;
+
+/// How much was admitted since `start`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FixedWindow {
+    /// The last write.
+    at: u64,
+    start: u64,
+    count: u64,
+}
+
+impl Account for FixedWindow {
+    /// The account as it would be written now.
+    type Reading = Self;
+
+    fn heal(&mut self, terms: &Terms<'_>, real: u64) {
+        if stepped_back(self.at, real) {
+            let step = if aligned(terms) {
+                let windows = windows(terms);
+                windows.floor(self.at) - windows.floor(real)
+            } else {
+                self.at - real
+            };
+            self.start = self.start.saturating_sub(step);
+            self.at = real;
+        }
+    }
+
+    fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
+        let now = real.max(self.at);
+        if self.count > 0 && now < self.end(terms) {
+            return Self { at: now, ..*self };
+        }
+        let start = if aligned(terms) { windows(terms).floor(now) } else { now };
+        Self {
+            at: now,
+            start,
+            count: 0,
+        }
+    }
+
+    fn answer(reading: &Self, terms: &Terms<'_>, cost: u64) -> Answer {
+        counted(reading.count, cost, terms.quota.limit())
+    }
+
+    fn look(&self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        Decision::new(Self::answer(reading, terms, cost))
+            .with_remaining(terms.quota.limit().saturating_sub(reading.count))
+            .with_retry_after_micros(reading.retry_after(terms, real, cost))
+            .with_reset_after_micros(self.reset_after(terms, real))
+    }
+
+    fn charge(&mut self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        *self = Self {
+            count: reading.count + cost,
+            ..*reading
+        };
+        Decision::new(Answer::Admits)
+            .with_remaining(terms.quota.limit().saturating_sub(self.count))
+            .with_retry_after_micros(self.retry_after(terms, real, cost))
+            .with_reset_after_micros(self.reset_after(terms, real))
+    }
+
+    fn mark(&self) -> u64 {
+        self.start
+    }
+
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, at: u64, mark: u64) {
+        let reading = self.read(terms, real);
+        if self.at >= at && reading.count > 0 && reading.start == mark {
+            *self = Self {
+                count: reading.count.saturating_sub(cost),
+                ..reading
+            };
+        }
+    }
+
+    fn reset_at(&self, terms: &Terms<'_>) -> u64 {
+        if self.count == 0 { self.at } else { self.end(terms) }
+    }
+}
+
+impl FixedWindow {
+    const fn end(&self, terms: &Terms<'_>) -> u64 {
+        self.start.saturating_add(terms.quota.period_micros())
+    }
+
+    fn retry_after(&self, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
+        match Self::answer(self, terms, cost) {
+            Answer::Refuses => self.end(terms).saturating_sub(real),
+            _ => 0,
+        }
+    }
+}
+
+const fn windows(terms: &Terms<'_>) -> Grid {
+    Grid::new(terms.quota.period_micros())
+}
+
+const fn aligned(terms: &Terms<'_>) -> bool {
+    matches!(terms.quota.algorithm(), Algorithm::FixedWindow { aligned: true })
+}

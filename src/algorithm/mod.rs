@@ -1,0 +1,21 @@
+#![doc = include_str!("../docs/algorithms.md")]
+
+mod account;
+mod fixed_window;
+mod grid;
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
+mod trail;
+mod weighted_window;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::{
+    account::{Account, Terms},
+    fixed_window::FixedWindow,
+    token_bucket::TokenBucket,
+    trail::Trail,
+    weighted_window::WeightedWindow,
+};

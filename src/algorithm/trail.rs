@@ -1,0 +1,202 @@
+//! What was admitted when, in buckets: the common account of the sliding window and the sliding log.
+
+use std::collections::VecDeque;
+
+use crate::quota::Algorithm;
+use crate::store::{Answer, Decision};
+
+use super::account::{Account, Terms, counted, stepped_back};
+use super::grid::Grid;
+use super::{sliding_log, sliding_window};
+
+/// The buckets in which something was admitted, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trail {
+    /// The last write.
+    at: u64,
+    /// What was admitted before the first entry, as the totals count it.
+    base: u64,
+    entries: VecDeque<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    bucket: u64,
+    /// What was admitted in this bucket and all before it, wrapping: a difference of two tells what lies between
+    /// them, so that neither question below has to walk the trail.
+    total: u64,
+}
+
+/// How long a trail is: what is admitted in a bucket counts in it and in the `kept` buckets after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) width: u64,
+    pub(super) kept: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    now: u64,
+    bucket: u64,
+    /// The first entry that still counts.
+    first: usize,
+    /// What all entries before it admitted.
+    base: u64,
+    /// What those that count admitted.
+    count: u64,
+}
+
+impl Account for Trail {
+    type Reading = Reading;
+
+    fn heal(&mut self, terms: &Terms<'_>, real: u64) {
+        if stepped_back(self.at, real) {
+            let buckets = Shape::of(terms).buckets();
+            let step = buckets.index(self.at) - buckets.index(real);
+            for entry in &mut self.entries {
+                entry.bucket = entry.bucket.saturating_sub(step);
+            }
+            self.at = real;
+        }
+    }
+
+    fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
+        let shape = Shape::of(terms);
+        let now = real.max(self.at);
+        let bucket = shape.buckets().index(now);
+        let oldest = bucket.saturating_sub(shape.kept);
+        let first = self.entries.partition_point(|entry| entry.bucket < oldest);
+        let base = match first {
+            0 => self.base,
+            _ => self.entries[first - 1].total,
+        };
+        let count = match self.entries.back() {
+            Some(last) if first < self.entries.len() => last.total.wrapping_sub(base),
+            _ => 0,
+        };
+        Reading {
+            now,
+            bucket,
+            first,
+            base,
+            count,
+        }
+    }
+
+    fn answer(reading: &Reading, terms: &Terms<'_>, cost: u64) -> Answer {
+        counted(reading.count, cost, terms.quota.limit())
+    }
+
+    fn look(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        Decision::new(Self::answer(reading, terms, cost))
+            .with_remaining(terms.quota.limit().saturating_sub(reading.count))
+            .with_retry_after_micros(self.retry_after(reading, terms, real, cost))
+            .with_reset_after_micros(self.reset_after(terms, real))
+    }
+
+    fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        self.entries.drain(..reading.first);
+        self.base = reading.base;
+        self.at = reading.now;
+        let count = reading.count + cost;
+        let total = reading.base.wrapping_add(count);
+        match self.entries.back_mut() {
+            Some(last) if last.bucket == reading.bucket => last.total = total,
+            _ => self.entries.push_back(Entry {
+                bucket: reading.bucket,
+                total,
+            }),
+        }
+        let charged = Reading {
+            first: 0,
+            count,
+            ..*reading
+        };
+        Decision::new(Answer::Admits)
+            .with_remaining(terms.quota.limit().saturating_sub(count))
+            .with_retry_after_micros(self.retry_after(&charged, terms, real, cost))
+            .with_reset_after_micros(self.reset_after(terms, real))
+    }
+
+    fn mark(&self) -> u64 {
+        self.entries.back().map_or(0, |entry| entry.bucket)
+    }
+
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, at: u64, mark: u64) {
+        let reading = self.read(terms, real);
+        let Ok(index) = self.entries.binary_search_by_key(&mark, |entry| entry.bucket) else {
+            return;
+        };
+        if self.at < at || index < reading.first {
+            return;
+        }
+        let before = match index {
+            0 => self.base,
+            _ => self.entries[index - 1].total,
+        };
+        let held = self.entries[index].total.wrapping_sub(before);
+        let given = held.min(cost);
+        for entry in self.entries.range_mut(index..) {
+            entry.total = entry.total.wrapping_sub(given);
+        }
+        if given == held {
+            self.entries.remove(index);
+        }
+    }
+
+    fn reset_at(&self, terms: &Terms<'_>) -> u64 {
+        match self.entries.back() {
+            Some(last) => Shape::of(terms).gone_at(last.bucket),
+            None => self.at,
+        }
+    }
+
+    fn entries(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+impl Trail {
+    /// Until enough of the oldest entries are gone.
+    fn retry_after(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
+        if Self::answer(reading, terms, cost) != Answer::Refuses {
+            return 0;
+        }
+        let excess = reading.count.saturating_add(cost) - terms.quota.limit();
+        // Of entries before `first` the wrapped difference is huge or 0, so they are skipped by number.
+        let (mut low, mut high) = (reading.first, self.entries.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.entries[middle].total.wrapping_sub(reading.base) < excess {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        match self.entries.get(low) {
+            Some(entry) => Shape::of(terms).gone_at(entry.bucket).saturating_sub(real),
+            None => 0,
+        }
+    }
+}
+
+impl Shape {
+    fn of(terms: &Terms<'_>) -> Self {
+        match terms.quota.algorithm() {
+            Algorithm::SlidingWindow { buckets } => sliding_window::shape(terms.quota, buckets),
+            _ => sliding_log::shape(terms.quota),
+        }
+    }
+
+    const fn buckets(&self) -> Grid {
+        Grid::new(self.width)
+    }
+
+    /// When what was admitted in `bucket` no longer counts.
+    const fn gone_at(&self, bucket: u64) -> u64 {
+        bucket
+            .saturating_add(self.kept)
+            .saturating_add(1)
+            .saturating_mul(self.width)
+    }
+}

@@ -1,0 +1,203 @@
+//! Checking, then calling; or a refusal.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use crate::body::ResponseBody;
+use crate::layer::Config;
+use crate::policy::{Lines, Rejection, Verdict};
+use crate::store::Outcome;
+
+pin_project! {
+    /// The response: the inner service's, or a refusal.
+    pub struct ResponseFuture<S, ReqBody, F>
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        #[pin]
+        state: State<S, ReqBody, F>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, ReqBody, F>
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        /// The store is thinking; the request and the ready service wait.
+        Checking {
+            #[pin]
+            outcome: F,
+            checking: Option<Checking<S, ReqBody>>,
+        },
+        /// The inner service is at work.
+        Calling {
+            #[pin]
+            response: S::Future,
+            stamp: Option<Stamp>,
+        },
+        Refused {
+            response: Option<Response<Bytes>>,
+        },
+    }
+}
+
+/// What is needed once the store has answered.
+pub(crate) struct Checking<S, ReqBody> {
+    config: Arc<Config>,
+    lines: Lines,
+    /// Ready, and so dropped on a refusal: that frees what it reserved.
+    service: S,
+    parts: Parts,
+    body: ReqBody,
+}
+
+/// What the headers of an admitted request's response will tell.
+pub(crate) struct Stamp {
+    config: Arc<Config>,
+    verdict: Verdict,
+}
+
+impl<S, ReqBody, F> ResponseFuture<S, ReqBody, F>
+where
+    S: Service<Request<ReqBody>>,
+{
+    pub(crate) const fn checking(outcome: F, checking: Checking<S, ReqBody>) -> Self {
+        Self {
+            state: State::Checking {
+                outcome,
+                checking: Some(checking),
+            },
+        }
+    }
+
+    pub(crate) const fn calling(response: S::Future, stamp: Option<Stamp>) -> Self {
+        Self {
+            state: State::Calling { response, stamp },
+        }
+    }
+
+    pub(crate) const fn refused(response: Response<Bytes>) -> Self {
+        Self {
+            state: State::Refused {
+                response: Some(response),
+            },
+        }
+    }
+}
+
+impl<S, ReqBody> Checking<S, ReqBody> {
+    pub(crate) const fn new(config: Arc<Config>, lines: Lines, service: S, parts: Parts, body: ReqBody) -> Self {
+        Self {
+            config,
+            lines,
+            service,
+            parts,
+            body,
+        }
+    }
+}
+
+impl Config {
+    /// Admits a request, with what is to be told about it later, or refuses it.
+    #[allow(
+        clippy::result_large_err,
+        reason = "a refusal is as usual as an admission, and a box would cost it"
+    )]
+    pub(crate) fn judge(
+        self: &Arc<Self>,
+        verdict: Verdict,
+        parts: &mut Parts,
+    ) -> Result<Option<Stamp>, Response<Bytes>> {
+        let reason = verdict.reason();
+        if let Some(hook) = &self.hook {
+            hook.hook.decided(&verdict, reason);
+        }
+        if reason.is_some()
+            && let Some(rejection) = Rejection::of(&verdict, &self.dice)
+        {
+            return Err(self.answers.refuse(rejection, Some(&verdict), parts));
+        }
+        if self.share_verdict {
+            let shared = match parts.extensions.remove::<Verdict>() {
+                Some(outer) => verdict.clone().inside_of(outer),
+                None => verdict.clone(),
+            };
+            parts.extensions.insert(shared);
+        }
+        Ok(self.answers.stamps().then(|| Stamp {
+            config: Arc::clone(self),
+            verdict,
+        }))
+    }
+}
+
+impl<S, ReqBody, ResBody, F> Future for ResponseFuture<S, ReqBody, F>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    F: Future<Output = Outcome>,
+{
+    type Output = Result<Response<ResponseBody<ResBody>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProjection::Checking { outcome, checking } => {
+                    let outcome = ready!(outcome.poll(cx));
+                    let mut checking = checking.take().expect("polled after it was ready");
+                    let config = checking.config;
+                    let verdict = Verdict::new(&config.policy, checking.lines, outcome);
+                    match config.judge(verdict, &mut checking.parts) {
+                        Ok(stamp) => {
+                            let request = Request::from_parts(checking.parts, checking.body);
+                            State::Calling {
+                                response: checking.service.call(request),
+                                stamp,
+                            }
+                        }
+                        Err(response) => State::Refused {
+                            response: Some(response),
+                        },
+                    }
+                }
+                StateProjection::Calling { response, stamp } => {
+                    let mut response = ready!(response.poll(cx))?;
+                    if let Some(Stamp { config, verdict }) = stamp.take() {
+                        config.answers.stamp(&verdict, &mut response);
+                    }
+                    return Poll::Ready(Ok(response.map(ResponseBody::inner)));
+                }
+                StateProjection::Refused { response } => {
+                    let response = response.take().expect("polled after it was ready");
+                    return Poll::Ready(Ok(response.map(ResponseBody::refusal)));
+                }
+            };
+            state.set(next);
+        }
+    }
+}
+
+impl<S, ReqBody, F> fmt::Debug for ResponseFuture<S, ReqBody, F>
+where
+    S: Service<Request<ReqBody>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Checking { .. } => "Checking",
+            State::Calling { .. } => "Calling",
+            State::Refused { .. } => "Refused",
+        };
+        f.debug_tuple("ResponseFuture").field(&state).finish()
+    }
+}

@@ -1,0 +1,145 @@
+//! The bytes of a key.
+
+use std::fmt;
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+/// Takes the parts of a key, each with its length, so that no two sequences of parts give the same bytes.
+///
+/// Up to 128 bytes are held in place; all tiers of a request draw their keys into one buffer.
+#[derive(Clone, Default)]
+pub struct KeyBuf {
+    bytes: SmallVec<[u8; 128]>,
+}
+
+/// What stands before, or instead of, the bytes of a part; any greater number is the length of a part, plus
+/// [`LENGTH`].
+#[derive(Clone, Copy)]
+pub(super) enum Sign {
+    Missing = 0,
+    FirstBranch = 1,
+    OtherBranch = 2,
+    /// Of an element of a tuple, which may have any number of parts.
+    End = 3,
+}
+
+const LENGTH: usize = 4;
+
+impl KeyBuf {
+    /// An empty buffer.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a part.
+    pub fn push(&mut self, part: &[u8]) {
+        self.push_number(part.len() + LENGTH);
+        self.bytes.extend_from_slice(part);
+    }
+
+    /// Everything pushed so far, lengths included.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn sign(&mut self, sign: Sign) {
+        self.bytes.push(sign as u8);
+    }
+
+    /// The whole key of a request that has none.
+    pub(crate) fn push_missing(&mut self) {
+        self.sign(Sign::Missing);
+    }
+
+    /// Where the next part begins.
+    pub(crate) fn mark(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Drops what was pushed since `mark`.
+    pub(crate) fn rewind(&mut self, mark: usize) {
+        self.bytes.truncate(mark);
+    }
+
+    pub(crate) fn between(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// Turns ASCII letters of the parts since `mark`, and only of the parts, to lower case.
+    pub(super) fn lower_case_since(&mut self, mark: usize) {
+        let mut rest = &mut self.bytes[mark..];
+        while !rest.is_empty() {
+            let (number, length) = number_at(rest);
+            let part = number.saturating_sub(LENGTH).min(rest.len() - length);
+            rest[length..length + part].make_ascii_lowercase();
+            rest = &mut rest[length + part..];
+        }
+    }
+
+    /// Seven bits to a byte, the lowest first; the eighth says that more follow.
+    fn push_number(&mut self, mut number: usize) {
+        while number >= 0x80 {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
+    }
+}
+
+/// A number, and how many bytes it takes.
+fn number_at(bytes: &[u8]) -> (usize, usize) {
+    let mut number = 0;
+    for (nth, byte) in bytes.iter().enumerate() {
+        number |= usize::from(byte & 0x7f) << (7 * nth);
+        if *byte < 0x80 {
+            return (number, nth + 1);
+        }
+    }
+    (number, bytes.len())
+}
+
+/// Its length only: keys may be secret.
+impl fmt::Debug for KeyBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyBuf")
+            .field("len", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(parts: &[Vec<u8>]) -> KeyBuf {
+        let mut key = KeyBuf::new();
+        for part in parts {
+            key.push(part);
+        }
+        key
+    }
+
+    proptest! {
+        #[test]
+        fn two_sequences_of_parts_never_give_one_key(
+            a in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..5),
+            b in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..5),
+        ) {
+            prop_assert_eq!(a == b, key(&a).as_bytes() == key(&b).as_bytes());
+        }
+
+        #[test]
+        fn lower_case_touches_letters_and_no_lengths(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..5),
+        ) {
+            let mut lowered = key(&parts);
+            lowered.lower_case_since(0);
+            let expected: Vec<_> = parts.iter().map(|part| part.to_ascii_lowercase()).collect();
+            prop_assert_eq!(lowered.as_bytes(), key(&expected).as_bytes());
+        }
+    }
+}

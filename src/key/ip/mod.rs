@@ -1,0 +1,13 @@
+//! The client's address.
+
+#[cfg(feature = "axum")]
+mod axum;
+mod cidr;
+mod forwarded;
+mod group;
+mod hops;
+mod peer;
+#[cfg(feature = "tonic")]
+mod tonic;
+
+pub use self::{cidr::InvalidCidr, forwarded::ForwardedIp, peer::PeerIp};

@@ -1,0 +1,77 @@
+//! What is limited: the ordered tiers, and what they make of a request.
+
+mod check;
+mod drawing;
+mod error;
+mod hook;
+mod jitter;
+mod plan;
+mod rejection;
+mod selector;
+mod tier;
+mod verdict;
+
+use std::sync::Arc;
+
+use crate::quota::Quota;
+use crate::store::TierId;
+
+pub(crate) use self::{drawing::Lines, jitter::Dice};
+pub use self::{
+    error::ConfigError,
+    hook::DecisionHook,
+    jitter::Jitter,
+    plan::{Plan, Plans, Quotas},
+    rejection::{Reason, Rejection, Violation},
+    selector::{HeaderIs, Selector, preflight},
+    tier::{OnMissing, Tier},
+    verdict::{Standing, Verdict},
+};
+
+/// The ordered tiers, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    tiers: Vec<Checked>,
+}
+
+/// A tier that has passed the checks, with what follows from its fields.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) tier: Tier,
+    pub(crate) name: Arc<str>,
+    pub(crate) id: TierId,
+    /// For each plan its limits, one for each quota.
+    pub(crate) plans: Vec<Vec<Limit>>,
+}
+
+/// A quota under the name by which clients know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub(crate) quota: Quota,
+    /// The tier's name; with the period added if the tier has several quotas.
+    pub(crate) label: Arc<str>,
+    /// Counted through all plans of all tiers.
+    pub(crate) index: usize,
+}
+
+impl Policy {
+    /// Checks everything there is to check, and is the only way to a policy.
+    pub(crate) fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, ConfigError> {
+        check::check(tiers.into_iter().collect()).map(|tiers| Self { tiers })
+    }
+
+    pub(crate) fn set_namespace(&mut self, namespace: &str) {
+        for checked in &mut self.tiers {
+            checked.id = TierId::new(namespace, checked.id.name());
+        }
+    }
+
+    pub(crate) fn tiers(&self) -> &[Checked] {
+        &self.tiers
+    }
+
+    /// All limits, in the order of their index.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
+        self.tiers.iter().flat_map(|checked| checked.plans.iter().flatten())
+    }
+}

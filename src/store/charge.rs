@@ -1,0 +1,158 @@
+//! What a store is asked.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+
+use crate::quota::Quota;
+
+/// One key against one quota, with a cost.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Charge<'a> {
+    /// Whose accounts.
+    pub tier: &'a TierId,
+    /// Which of the tier's quotas, counted from 0.
+    pub nth: u8,
+    /// Who is counted: bytes to be compared, not text to be read. They may be secret.
+    pub key: &'a [u8],
+    /// How much is allowed.
+    pub quota: &'a Quota,
+    /// How much this request takes.
+    pub cost: u64,
+    /// What it means if the store cannot tell.
+    pub on_failure: FailureMode,
+}
+
+impl<'a> Charge<'a> {
+    /// A cost of 1 against the tier's first quota.
+    #[must_use]
+    pub const fn new(tier: &'a TierId, key: &'a [u8], quota: &'a Quota) -> Self {
+        Self {
+            tier,
+            nth: 0,
+            key,
+            quota,
+            cost: 1,
+            on_failure: FailureMode::Allow,
+        }
+    }
+
+    /// Against another of the tier's quotas.
+    #[must_use]
+    pub const fn nth(mut self, nth: u8) -> Self {
+        self.nth = nth;
+        self
+    }
+
+    /// With another cost.
+    #[must_use]
+    pub const fn cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// With another meaning of failure.
+    #[must_use]
+    pub const fn on_failure(mut self, on_failure: FailureMode) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+}
+
+/// Without the key, which may be secret.
+impl fmt::Debug for Charge<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Charge")
+            .field("tier", &self.tier)
+            .field("nth", &self.nth)
+            .field("quota", &self.quota)
+            .field("cost", &self.cost)
+            .field("on_failure", &self.on_failure)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What it means for a request that the store could not decide on a tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureMode {
+    /// The tier does not count: the request passes unless another tier refuses it.
+    #[default]
+    Allow,
+    /// The request is refused as unavailable: 503, or gRPC `UNAVAILABLE`.
+    Deny,
+}
+
+/// Names the accounts of one tier: a namespace, and the tier's name in it.
+///
+/// Two layers that share a store share the accounts of the tiers that are named alike.
+#[derive(Clone)]
+pub struct TierId {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Of both names, so that a store finds its tables without comparing text.
+    hash: u64,
+    namespace: Box<str>,
+    name: Box<str>,
+}
+
+impl TierId {
+    /// The tier `name` in `namespace`.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                hash: FixedState::default().hash_one((namespace, name)),
+                namespace: namespace.into(),
+                name: name.into(),
+            }),
+        }
+    }
+
+    /// The layer's namespace; empty unless set.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.inner.namespace
+    }
+
+    /// The tier's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    pub(crate) fn hash64(&self) -> u64 {
+        self.inner.hash
+    }
+}
+
+impl PartialEq for TierId {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+            || (self.inner.hash == other.inner.hash
+                && self.inner.namespace == other.inner.namespace
+                && self.inner.name == other.inner.name)
+    }
+}
+
+impl Eq for TierId {}
+
+impl Hash for TierId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash.hash(state);
+    }
+}
+
+impl fmt::Debug for TierId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TierId")
+            .field("namespace", &self.namespace())
+            .field("name", &self.name())
+            .finish()
+    }
+}

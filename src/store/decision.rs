@@ -1,0 +1,198 @@
+//! What a store answers.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::clock::Timestamp;
+
+/// The store's answer for one charge, with the account's numbers after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    answer: Answer,
+    remaining: u64,
+    /// Both in microseconds.
+    retry_after: u64,
+    reset_after: u64,
+}
+
+/// Whether an account admits a cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// It does. Charged only if every charge of the call is admitted.
+    Admits,
+    /// Not now, but after [`Decision::retry_after`].
+    Refuses,
+    /// Not ever: the cost is more than the quota can hold.
+    NeverFits,
+    /// The store could not tell.
+    Failed,
+}
+
+impl Decision {
+    /// An answer, with numbers of 0.
+    #[must_use]
+    pub const fn new(answer: Answer) -> Self {
+        Self {
+            answer,
+            remaining: 0,
+            retry_after: 0,
+            reset_after: 0,
+        }
+    }
+
+    /// Sets what remains.
+    #[must_use]
+    pub const fn with_remaining(mut self, remaining: u64) -> Self {
+        self.remaining = remaining;
+        self
+    }
+
+    /// Sets the wait, in whole microseconds, rounded up.
+    #[must_use]
+    pub fn with_retry_after(self, retry_after: Duration) -> Self {
+        self.with_retry_after_micros(ceil_micros(retry_after))
+    }
+
+    /// Sets the time to reset, in whole microseconds, rounded up.
+    #[must_use]
+    pub fn with_reset_after(self, reset_after: Duration) -> Self {
+        self.with_reset_after_micros(ceil_micros(reset_after))
+    }
+
+    pub(crate) const fn with_retry_after_micros(mut self, micros: u64) -> Self {
+        self.retry_after = micros;
+        self
+    }
+
+    pub(crate) const fn with_reset_after_micros(mut self, micros: u64) -> Self {
+        self.reset_after = micros;
+        self
+    }
+
+    /// Whether the account admits the cost.
+    #[must_use]
+    pub const fn answer(&self) -> Answer {
+        self.answer
+    }
+
+    /// The largest cost that would be admitted right now, after this decision.
+    #[must_use]
+    pub const fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// How long until the same cost is admitted (again), if nothing else is charged; zero if it would be right now,
+    /// none if it never is.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.answer {
+            Answer::NeverFits | Answer::Failed => None,
+            Answer::Admits | Answer::Refuses => Some(Duration::from_micros(self.retry_after)),
+        }
+    }
+
+    /// How long until the account cannot be told from a new one, if nothing else is charged.
+    #[must_use]
+    pub const fn reset_after(&self) -> Duration {
+        Duration::from_micros(self.reset_after)
+    }
+
+    pub(crate) const fn retry_after_micros(&self) -> u64 {
+        self.retry_after
+    }
+}
+
+/// The store's answers for one call.
+#[derive(Debug)]
+pub struct Outcome {
+    now: Timestamp,
+    decisions: SmallVec<[Decision; INLINE]>,
+    marks: SmallVec<[u64; INLINE]>,
+}
+
+/// Charges of a call that are handled without an allocation; more of them only cost one.
+pub(crate) const INLINE: usize = 4;
+
+impl Outcome {
+    /// The decisions, in the order of the charges, taken at `now` by the store's clock.
+    #[must_use]
+    pub fn new(now: Timestamp, decisions: impl IntoIterator<Item = Decision>) -> Self {
+        Self {
+            now,
+            decisions: decisions.into_iter().collect(),
+            marks: SmallVec::new(),
+        }
+    }
+
+    /// Adds what the store itself wants to find in the [`Receipt`].
+    #[must_use]
+    pub fn with_marks(mut self, marks: impl IntoIterator<Item = u64>) -> Self {
+        self.marks = marks.into_iter().collect();
+        self
+    }
+
+    /// A failure of all `charges`.
+    #[must_use]
+    pub fn failed(charges: usize) -> Self {
+        let failed = Decision::new(Answer::Failed);
+        Self::new(Timestamp::default(), std::iter::repeat_n(failed, charges))
+    }
+
+    /// When this was decided, by the store's clock.
+    #[must_use]
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// One for each charge, in their order.
+    #[must_use]
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// Whether every charge was admitted, and so all were charged.
+    #[must_use]
+    pub fn is_charged(&self) -> bool {
+        self.decisions.iter().all(|decision| decision.answer == Answer::Admits)
+    }
+
+    pub(crate) fn into_parts(self) -> (Timestamp, SmallVec<[Decision; INLINE]>) {
+        (self.now, self.decisions)
+    }
+
+    /// For giving back what was charged; none if nothing was.
+    #[must_use]
+    pub fn into_receipt(self) -> Option<Receipt> {
+        self.is_charged().then_some(Receipt {
+            now: self.now,
+            marks: self.marks,
+        })
+    }
+}
+
+/// Proof of a charge, to give it back with. It cannot be copied, so that it is used at most once.
+#[derive(Debug)]
+pub struct Receipt {
+    now: Timestamp,
+    marks: SmallVec<[u64; INLINE]>,
+}
+
+impl Receipt {
+    /// When the charge was made.
+    #[must_use]
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// What the store put into [`Outcome::with_marks`].
+    #[must_use]
+    pub fn marks(&self) -> &[u64] {
+        &self.marks
+    }
+}
+
+fn ceil_micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
+}

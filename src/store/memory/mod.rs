@@ -1,0 +1,318 @@
+//! Accounts in this process's memory.
+//!
+//! # How it decides
+//!
+//! Each quota of each tier has a table of its own, so that a flood of keys in one tier cannot touch another. A table
+//! is cut into shards with a lock each. One decision locks the shards of all its accounts, in ascending order of
+//! their addresses so that no two decisions can wait for each other; then reads the clock, once; then steps all
+//! accounts, and charges all or none. The clock is read under the locks because only then can no account have been
+//! written at a later time than the one this decision is taken at.
+//!
+//! # How it forgets
+//!
+//! There is no background task and no sweep. A shard that has to grow leaves out the accounts that cannot be told
+//! from new ones. A table that holds as many keys as it may looks at a few of its accounts for each newcomer, and
+//! forgets the one with the least to lose: one that is as good as new, else one that still has something left, else
+//! one that is being refused; of those alike the one that resets first. The work is the same however many keys there
+//! are.
+//!
+//! # How much room it needs
+//!
+//! An account is worth keeping until its charge has been refilled, so the number of keys held at a time is at most
+//! *admitted requests per second × seconds to refill one charge*. With 2,000 requests a second and a quota of 60 per
+//! minute (one charge is refilled in 1 s) 2,000 keys are live; with 100 per day (864 s) 1.7 million. A table that is
+//! too small forgets accounts that still count, and so admits more than the quota; [`MemoryStore::usage`] counts
+//! them as `forgotten`.
+//!
+//! A token bucket's account takes 40 bytes and its table is kept between 64 % and 80 % full once it has grown, so 50
+//! to 63 bytes for each key; the other algorithms take the same plus 8 for the weighted window, plus 24 and 16 to 32 for each
+//! bucket or log entry in use for the sliding ones.
+
+mod fingerprint;
+mod shard;
+mod slots;
+mod table;
+mod tables;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use smallvec::SmallVec;
+
+use crate::algorithm::Terms;
+use crate::clock::{Clock, SystemClock};
+
+use self::fingerprint::{Fingerprint, Secret};
+use self::shard::Shard;
+use self::table::{Bounds, Table};
+use self::tables::Tables;
+use super::decision::INLINE;
+use super::{Answer, Asked, Charge, Outcome, Receipt, Store};
+
+/// Keeps accounts in this process's memory, and answers at once.
+///
+/// Clones share the accounts, so one store can serve several layers.
+///
+/// ```
+/// use tower_throttle::{Header, Quota, RateLimitLayer, Tier};
+/// use tower_throttle::store::MemoryStore;
+///
+/// let store = MemoryStore::new().max_keys(1_000_000);
+/// let layer = RateLimitLayer::new([Tier::new("user", Header::new("x-user-id"), Quota::per_minute(60))])
+///     .store(store.clone());
+/// assert_eq!(store.keys(), 0);
+/// ```
+///
+/// # Defaults
+///
+/// - [`max_keys`](Self::max_keys): 100,000 for each tier, which take up to 6.3 MB of token buckets. Enough for 1,600
+///   requests a second at 60 per minute and user; small enough that a flood of keys is no danger to a small machine.
+/// - [`max_log_entries`](Self::max_log_entries): 1,000,000 for each tier, up to 32 MB.
+/// - [`clock`](Self::clock): [`SystemClock`].
+#[derive(Clone)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: Arc<dyn Clock>,
+    bounds: Bounds,
+    secret: Secret,
+    tables: Tables,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(Arc::new(SystemClock::new()), Bounds::default())
+    }
+
+    /// How many keys each tier may hold, at least 1. The accounts held so far are left behind.
+    #[must_use]
+    pub fn max_keys(self, max_keys: usize) -> Self {
+        let keys = max_keys.max(1);
+        Self::with(
+            Arc::clone(&self.inner.clock),
+            Bounds {
+                keys,
+                ..self.inner.bounds
+            },
+        )
+    }
+
+    /// How many entries the sliding windows and logs of each tier may hold together, at least those of one full
+    /// account. The accounts held so far are left behind.
+    #[must_use]
+    pub fn max_log_entries(self, max_log_entries: usize) -> Self {
+        let entries = max_log_entries.max(1);
+        Self::with(
+            Arc::clone(&self.inner.clock),
+            Bounds {
+                entries,
+                ..self.inner.bounds
+            },
+        )
+    }
+
+    /// By which clock. The accounts held so far are left behind.
+    #[must_use]
+    pub fn clock(self, clock: impl Clock) -> Self {
+        Self::with(Arc::new(clock), self.inner.bounds)
+    }
+
+    fn with(clock: Arc<dyn Clock>, bounds: Bounds) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                clock,
+                bounds,
+                secret: Secret::random(),
+                tables: Tables::default(),
+            }),
+        }
+    }
+
+    /// How many accounts are held, in all tiers.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.inner.tables.iter().map(Table::held).sum()
+    }
+
+    /// What each quota of each tier holds.
+    #[must_use]
+    pub fn usage(&self) -> Vec<Usage> {
+        self.inner.tables.iter().map(Table::usage).collect()
+    }
+
+    /// Where the account of `charge` is, or would be.
+    fn place(&self, charge: &Charge<'_>) -> Place<'_> {
+        let table = self.inner.tables.find(charge, &self.inner.bounds);
+        let fingerprint = self.inner.secret.fingerprint(charge.key);
+        Place {
+            table,
+            shard: table.shard(fingerprint),
+            fingerprint,
+        }
+    }
+
+    fn lock(&self, charges: &[Charge<'_>]) -> Locked<'_> {
+        Locked::new(charges.iter().map(|charge| self.place(charge)).collect())
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("max_keys", &self.inner.bounds.keys)
+            .field("max_log_entries", &self.inner.bounds.entries)
+            .field("keys", &self.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for MemoryStore {
+    type Future = Never;
+
+    fn charge(&self, charges: &[Charge<'_>]) -> Asked<Never> {
+        let mut locked = self.lock(charges);
+        let now = self.inner.clock.now();
+        let real = now.as_micros();
+
+        let mut admitted = true;
+        for (nth, charge) in charges.iter().enumerate() {
+            let (shard, fingerprint, _) = locked.account(nth);
+            admitted &= shard.answer(fingerprint, &terms(charge), real, charge.cost) == Answer::Admits;
+        }
+
+        let mut marks: SmallVec<[u64; INLINE]> = SmallVec::new();
+        let mut decisions: SmallVec<[_; INLINE]> = SmallVec::new();
+        for (nth, charge) in charges.iter().enumerate() {
+            let (shard, fingerprint, table) = locked.account(nth);
+            let (decision, mark) = if admitted && charge.cost > 0 {
+                shard.charge(fingerprint, &terms(charge), real, charge.cost, table)
+            } else {
+                (shard.look(fingerprint, &terms(charge), real, charge.cost), 0)
+            };
+            decisions.push(decision);
+            marks.push(mark);
+        }
+        Asked::Now(Outcome::new(now, decisions).with_marks(marks))
+    }
+
+    fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Never> {
+        let mut locked = self.lock(charges);
+        let now = self.inner.clock.now();
+        let real = now.as_micros();
+
+        let mut decisions: SmallVec<[_; INLINE]> = SmallVec::new();
+        for (nth, charge) in charges.iter().enumerate() {
+            let (shard, fingerprint, _) = locked.account(nth);
+            let terms = terms(charge);
+            if let Some(mark) = receipt.marks().get(nth) {
+                let at = receipt.now().as_micros();
+                shard.give_back(fingerprint, &terms, real, charge.cost, at, *mark);
+            }
+            decisions.push(shard.look(fingerprint, &terms, real, 0));
+        }
+        Asked::Now(Outcome::new(now, decisions))
+    }
+}
+
+const fn terms<'a>(charge: &Charge<'a>) -> Terms<'a> {
+    Terms {
+        quota: charge.quota,
+        key: charge.key,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Place<'s> {
+    table: &'s Table,
+    shard: &'s table::Locker,
+    fingerprint: Fingerprint,
+}
+
+impl Place<'_> {
+    /// By which the locks are ordered: any order will do that all decisions agree on.
+    fn rank(&self) -> usize {
+        std::ptr::from_ref(self.shard).addr()
+    }
+}
+
+/// The accounts of one decision, with their shards locked until this is dropped.
+struct Locked<'s> {
+    places: SmallVec<[Place<'s>; INLINE]>,
+    /// For each place, which of the guards is its shard's.
+    guard_of: SmallVec<[usize; INLINE]>,
+    guards: SmallVec<[MutexGuard<'s, Shard>; INLINE]>,
+}
+
+impl<'s> Locked<'s> {
+    fn new(places: SmallVec<[Place<'s>; INLINE]>) -> Self {
+        let mut order: SmallVec<[usize; INLINE]> = (0..places.len()).collect();
+        order.sort_unstable_by_key(|nth| places[*nth].rank());
+
+        let mut guard_of: SmallVec<[usize; INLINE]> = SmallVec::from_elem(0, places.len());
+        let mut guards: SmallVec<[MutexGuard<'s, Shard>; INLINE]> = SmallVec::new();
+        let mut last = None;
+        for nth in order {
+            let place = places[nth];
+            // Two keys of one tier may share a shard; its lock is taken once.
+            if last != Some(place.rank()) {
+                last = Some(place.rank());
+                guards.push(place.shard.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+            guard_of[nth] = guards.len() - 1;
+        }
+        Self {
+            places,
+            guard_of,
+            guards,
+        }
+    }
+
+    fn account(&mut self, nth: usize) -> (&mut Shard, Fingerprint, &'s Table) {
+        let Place { fingerprint, table, .. } = self.places[nth];
+        (&mut self.guards[self.guard_of[nth]], fingerprint, table)
+    }
+}
+
+/// What one quota of one tier holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// The layer's namespace.
+    pub namespace: String,
+    /// The tier's name.
+    pub tier: String,
+    /// Which of the tier's quotas, counted from 0.
+    pub nth: u8,
+    /// Keys held now.
+    pub keys: usize,
+    /// Accounts forgotten for want of room while they still counted: if this grows, raise
+    /// [`MemoryStore::max_keys`].
+    pub forgotten: u64,
+}
+
+/// The future of a store that always answers at once: there is none.
+#[derive(Debug)]
+pub struct Never {
+    never: Infallible,
+}
+
+impl Future for Never {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
+        match self.never {}
+    }
+}

@@ -1,0 +1,82 @@
+//! Where accounts are kept, and charged all or nothing.
+//!
+//! [`MemoryStore`] keeps them in this process. The contract of [`Store`] is written so that a remote one can keep it
+//! too.
+
+mod charge;
+mod decision;
+pub mod memory;
+
+use std::future::Future;
+use std::sync::Arc;
+
+pub(crate) use self::decision::INLINE;
+pub use self::{
+    charge::{Charge, FailureMode, TierId},
+    decision::{Answer, Decision, Outcome, Receipt},
+    memory::MemoryStore,
+};
+
+/// Decides on charges, all or nothing.
+///
+/// # Contract
+///
+/// 1. **All or nothing.** [`charge`](Self::charge) charges every account named, in one step, if each of them admits
+///    its cost; otherwise none. No other call, from any thread or process, sees or uses a state in between.
+/// 2. **A refusal charges nothing** and creates no account. What it tells is what holds without it.
+/// 3. **The outcome answers each charge**, in the order of the charges, with the numbers after this call; on a
+///    refusal all of them, also those behind the first that refused.
+/// 4. **The wait is true.** Where a charge is refused with `retry_after`, the same charge is admitted at that time if
+///    nothing else was charged meanwhile, and refused one microsecond before. It is never rounded down.
+/// 5. **A cost of 0 is a look**: always admitted, charges nothing, creates no account.
+/// 6. **A cost that can never fit** is answered [`Answer::NeverFits`], whatever the account holds.
+/// 7. **No charges, no question**: an empty slice is answered at once, with no decisions.
+/// 8. **Each account at most once** in a call: a caller must not name one twice; the store may answer as it likes then.
+/// 9. **Accounts are remembered** until they cannot be told from new ones. A store that must forget sooner, for want
+///    of room, forgets those with the least to lose and counts them.
+/// 10. **Cancellation.** Dropping the future of [`Asked::Later`] at any point leaves all of the charges or none.
+/// 11. **Giving back** is strict: [`give_back`](Self::give_back) returns what certainly still weighs on the accounts
+///     of an admitted charge and never more, so never lets through more than if the charge had not been made; and
+///     nothing once the windows it was charged to have rolled over.
+/// 12. **Failure** is an answer, [`Answer::Failed`], of every charge of the call. What was charged is then unknown; it
+///     is neither repeated nor given back.
+///
+/// An account is identified by [`Charge::tier`], [`Charge::nth`] and [`Charge::key`]; for window algorithms also by
+/// the quota's period and precision. Never by limit or burst: a raised limit keeps the account.
+pub trait Store: Send + Sync + 'static {
+    /// The answer that is not there yet.
+    type Future: Future<Output = Outcome> + Send + 'static;
+
+    /// Charges all accounts, or none of them.
+    fn charge(&self, charges: &[Charge<'_>]) -> Asked<Self::Future>;
+
+    /// Gives back what an admitted call charged, or less where the costs in `charges` are smaller than they were.
+    ///
+    /// `charges` are those of the call, in the same order, and `receipt` is from its outcome: there is one, so a
+    /// charge is given back at most once. The outcome holds the numbers after giving back.
+    fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Self::Future>;
+}
+
+/// An outcome: now, or later.
+///
+/// A store that can answer at once does; that costs its caller neither an allocation nor a poll. The question borrows
+/// its charges, the future owns what it needs of them.
+#[derive(Debug)]
+pub enum Asked<F> {
+    /// The outcome.
+    Now(Outcome),
+    /// The future of it.
+    Later(F),
+}
+
+impl<S: Store> Store for Arc<S> {
+    type Future = S::Future;
+
+    fn charge(&self, charges: &[Charge<'_>]) -> Asked<S::Future> {
+        (**self).charge(charges)
+    }
+
+    fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<S::Future> {
+        (**self).give_back(charges, receipt)
+    }
+}
