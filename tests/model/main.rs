@@ -1,0 +1,408 @@
+//! The store against a reference model: same decisions, remaining, retry_after and reset_after, for every algorithm,
+//! for rates from 1 per day to 10 million per second, with clocks that step back and quotas that change.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod reference;
+
+use std::time::Duration;
+
+use reference::{Account, Expected};
+use support::{Random, charge};
+use tower_throttle::clock::{Clock as _, ManualClock, Timestamp};
+use tower_throttle::store::{Answer, Charge, Decision, MemoryStore, TierId};
+use tower_throttle::{Algorithm, Quota};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// One limit: the quotas that it changes between, and the key it is asked for.
+struct Limit {
+    tier: TierId,
+    key: Vec<u8>,
+    quotas: Vec<Quota>,
+    model: Account,
+}
+
+impl Limit {
+    fn new(name: &str, quotas: Vec<Quota>) -> Self {
+        for quota in &quotas {
+            quota.check().unwrap();
+        }
+        Self {
+            tier: TierId::new("", name),
+            key: name.as_bytes().to_vec(),
+            quotas,
+            model: Account::default(),
+        }
+    }
+
+    fn phase(&self, quota: &Quota) -> i128 {
+        match quota.algorithm() {
+            Algorithm::SteppedBucket { step, aligned: false } => {
+                let hash = self.key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                    (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+                });
+                // Whole milliseconds, for quotas that count in them; none of those tried here does.
+                i128::from((hash ^ (hash >> 32)) % step)
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// Asks the store and the models the same questions, and compares.
+struct Trial {
+    clock: ManualClock,
+    store: MemoryStore,
+    limits: Vec<Limit>,
+    random: Random,
+    decided: usize,
+    admitted: usize,
+}
+
+impl Trial {
+    fn new(limits: Vec<Limit>, seed: u64) -> Self {
+        let clock = ManualClock::new();
+        Self {
+            store: MemoryStore::new().clock(clock.clone()),
+            clock,
+            limits,
+            random: Random::new(seed),
+            decided: 0,
+            admitted: 0,
+        }
+    }
+
+    /// One request at the present time, with these costs and these of each limit's quotas; the longest wait.
+    fn ask(&mut self, costs: &[u64], chosen: &[usize]) -> Option<u64> {
+        let real = i128::from(self.clock.now().as_micros());
+        let asked: Vec<_> = (self.limits.iter().zip(costs).zip(chosen))
+            .map(|((limit, cost), chosen)| (limit, *cost, limit.quotas[*chosen]))
+            .collect();
+        let charges: Vec<_> = asked
+            .iter()
+            .map(|(limit, cost, quota)| Charge::new(&limit.tier, &limit.key, quota).cost(*cost))
+            .collect();
+        let outcome = charge(&self.store, &charges);
+
+        let looks: Vec<_> = asked
+            .iter()
+            .map(|(limit, cost, quota)| reference::look(&limit.model, quota, limit.phase(quota), real, *cost))
+            .collect();
+        let admitted = looks.iter().all(|look| look.admits);
+        let asked: Vec<_> = asked.into_iter().map(|(_, cost, quota)| (cost, quota)).collect();
+        let mut longest = Some(0);
+        for (nth, (cost, quota)) in asked.iter().enumerate() {
+            let limit = &mut self.limits[nth];
+            let phase = limit.phase(quota);
+            let mut expected = looks[nth];
+            if admitted && *cost > 0 {
+                limit.model.charge(quota, phase, real, *cost);
+                expected = Expected {
+                    admits: true,
+                    ..reference::look(&limit.model, quota, phase, real, *cost)
+                };
+            } else {
+                limit.model.heal(quota, phase, real);
+            }
+            assert_eq!(
+                seen(&outcome.decisions()[nth]),
+                expected,
+                "{quota:?}, cost {cost} at {real}, after {} decisions",
+                self.decided
+            );
+            longest = longest.zip(expected.retry_after).map(|(one, other)| one.max(other));
+        }
+        self.decided += 1;
+        self.admitted += usize::from(admitted);
+        longest
+    }
+
+    fn random_costs(&mut self) -> Vec<u64> {
+        let random = &mut self.random;
+        let limits = self.limits.iter();
+        limits
+            .map(|limit| {
+                let most = limit.quotas[0].burst_size();
+                match random.below(10) {
+                    0 => 0,
+                    1 => random.below(most + 2),
+                    2 => most,
+                    3 => (most / 3).max(1),
+                    _ => 1 + random.below((most / 8).clamp(1, 1_000)),
+                }
+            })
+            .collect()
+    }
+
+    /// Random requests at random times, some at just the instants that were told.
+    fn run(&mut self, requests: usize, steps_back: bool) {
+        let mut told = None;
+        let mut last: Option<(Vec<u64>, Vec<usize>)> = None;
+        for _ in 0..requests {
+            let now = self.clock.now().as_micros();
+            let quota = self.limits[0].quotas[0];
+            let period = quota.period().as_micros() as u64;
+            let again = told.is_some() && self.random.below(3) > 0;
+            let later = match (told.take(), self.random.below(8)) {
+                // One tick before the told wait, and at it.
+                (Some(wait), 0..4) if again && wait > 0 => wait - self.random.below(2),
+                (_, 0) => 0,
+                (_, 1) => 1 + self.random.below(3),
+                (_, 2) => period + self.random.below(3) - 1,
+                (_, 3) => self.random.below(period * 2),
+                (_, 4) => self.random.below(period / 2 + 2),
+                _ => self.random.below((period / quota.limit()).saturating_mul(3) + 2),
+            };
+            self.clock.set(Timestamp::from_micros(now + later));
+            if steps_back && self.random.below(6) == 0 {
+                let back = match self.random.below(4) {
+                    0 => 1_000_000 + self.random.below(2),
+                    1 => self.random.below(1_000_000),
+                    2 => self.random.below(3_600_000_000),
+                    _ => self.random.below(20_000_000),
+                };
+                self.clock.set(Timestamp::from_micros(now + later - back));
+            }
+            let (costs, chosen) = match last.take() {
+                Some(asked) if again => asked,
+                _ => {
+                    let costs = self.random_costs();
+                    let limits = self.limits.iter();
+                    let chosen: Vec<_> = limits
+                        .map(|limit| self.random.below(limit.quotas.len() as u64) as usize)
+                        .collect();
+                    (costs, chosen)
+                }
+            };
+            told = self.ask(&costs, &chosen);
+            last = Some((costs, chosen));
+        }
+    }
+}
+
+fn seen(decision: &Decision) -> Expected {
+    Expected {
+        admits: decision.answer() == Answer::Admits,
+        remaining: decision.remaining(),
+        retry_after: decision.retry_after().map(|wait| wait.as_micros() as u64),
+        reset_after: decision.reset_after().as_micros() as u64,
+    }
+}
+
+/// From 1 per day to 10 million per second, with limits that divide nothing.
+fn rates() -> Vec<Quota> {
+    let second = Duration::from_secs(1);
+    vec![
+        Quota::per_day(1),
+        Quota::per_day(7),
+        Quota::per_day(999_983),
+        Quota::per_hour(1_000),
+        Quota::per_hour(10_007),
+        Quota::per_minute(3),
+        Quota::per_minute(600),
+        Quota::new(5, second * 10),
+        Quota::new(7, second * 3),
+        Quota::new(97, second * 60),
+        Quota::per_second(1),
+        Quota::per_second(300_000),
+        Quota::per_second(299_993),
+        Quota::per_second(10_000_000),
+        Quota::new(13, Duration::from_micros(999)),
+        Quota::new(3, Duration::from_millis(100)),
+    ]
+}
+
+/// Runs each quota through many traces.
+fn run_each(quotas: impl IntoIterator<Item = Quota>, steps_back: bool) {
+    let mut decided = 0;
+    let mut admitted = 0;
+    for (nth, quota) in quotas.into_iter().enumerate() {
+        for seed in 0..40 {
+            let name = format!("{nth}/{seed}");
+            let mut trial = Trial::new(vec![Limit::new(&name, vec![quota])], seed + 1_000 * nth as u64);
+            trial.run(40, steps_back);
+            decided += trial.decided;
+            admitted += trial.admitted;
+        }
+    }
+    // A trial that admits or refuses everything would show nothing.
+    assert!(
+        admitted * 5 > decided && admitted * 10 < decided * 9,
+        "{admitted} of {decided}"
+    );
+}
+
+fn token_buckets() -> Vec<Quota> {
+    let rates = rates();
+    let bursts = rates.iter().flat_map(|quota| {
+        let most = quota.limit();
+        [1, most / 3 + 1, most + 5, most * 2].map(|burst| quota.burst(burst))
+    });
+    rates
+        .iter()
+        .copied()
+        .chain(bursts)
+        .filter(|quota| quota.check().is_ok())
+        .collect()
+}
+
+#[test]
+fn token_bucket() {
+    run_each(token_buckets(), false);
+}
+
+#[test]
+fn token_bucket_with_a_clock_that_steps_back() {
+    run_each(token_buckets(), true);
+}
+
+fn stepped_buckets() -> Vec<Quota> {
+    let ms = Duration::from_millis;
+    vec![
+        Quota::per_minute(600).in_steps(ms(1_000)),
+        Quota::per_minute(600).burst(35).in_steps(ms(3_000)),
+        Quota::per_minute(3).in_steps(ms(20_000)),
+        Quota::per_day(7).in_steps(DAY),
+        Quota::per_second(300_000).in_steps(ms(1)),
+        Quota::new(7, ms(3_000)).in_steps(ms(3_000)),
+        Quota::per_minute(600).in_aligned_steps(ms(1_000)),
+        Quota::per_minute(12).burst(50).in_aligned_steps(ms(15_000)),
+        Quota::per_second(10_000_000).in_aligned_steps(ms(500)),
+    ]
+}
+
+#[test]
+fn stepped_bucket() {
+    run_each(stepped_buckets(), false);
+}
+
+#[test]
+fn stepped_bucket_with_a_clock_that_steps_back() {
+    run_each(stepped_buckets(), true);
+}
+
+#[test]
+fn fixed_window() {
+    run_each(rates().into_iter().map(Quota::fixed_window), false);
+    run_each(rates().into_iter().map(Quota::fixed_window_from_first), false);
+}
+
+#[test]
+fn fixed_window_with_a_clock_that_steps_back() {
+    run_each(rates().into_iter().map(Quota::fixed_window), true);
+    run_each(rates().into_iter().map(Quota::fixed_window_from_first), true);
+}
+
+fn sliding_windows() -> impl Iterator<Item = Quota> {
+    let rates = rates().into_iter();
+    rates
+        .flat_map(|quota| [1, 3, 10, 60].map(|buckets| quota.sliding_window(buckets)))
+        .filter(|quota| quota.check().is_ok())
+}
+
+#[test]
+fn sliding_window() {
+    run_each(sliding_windows(), false);
+}
+
+#[test]
+fn sliding_window_with_a_clock_that_steps_back() {
+    run_each(sliding_windows(), true);
+}
+
+fn weighted_windows() -> impl Iterator<Item = Quota> {
+    rates().into_iter().map(Quota::weighted_window)
+}
+
+#[test]
+fn weighted_window() {
+    run_each(weighted_windows(), false);
+}
+
+#[test]
+fn weighted_window_with_a_clock_that_steps_back() {
+    run_each(weighted_windows(), true);
+}
+
+fn sliding_logs() -> impl Iterator<Item = Quota> {
+    rates().into_iter().map(|quota| quota.sliding_log_up_to(u64::MAX))
+}
+
+#[test]
+fn sliding_log() {
+    run_each(sliding_logs(), false);
+}
+
+#[test]
+fn sliding_log_with_a_clock_that_steps_back() {
+    run_each(sliding_logs(), true);
+}
+
+/// Under quotas that shrink and grow, an account keeps what it has used.
+#[test]
+fn quotas_that_change() {
+    let minute = Duration::from_secs(60);
+    let by: [fn(Quota) -> Quota; 5] = [
+        Quota::fixed_window,
+        Quota::fixed_window_from_first,
+        |quota| quota.sliding_window(6),
+        Quota::weighted_window,
+        Quota::sliding_log,
+    ];
+    let mut changes: Vec<Vec<Quota>> = by
+        .iter()
+        .map(|by| [10, 3, 97, 1].map(|limit| by(Quota::new(limit, minute))).to_vec())
+        .collect();
+    changes.push(vec![
+        Quota::per_minute(60),
+        Quota::per_second(10),
+        Quota::per_hour(5).burst(40),
+        Quota::per_second(1).burst(1),
+    ]);
+    changes.push(vec![
+        Quota::per_minute(7),
+        Quota::per_minute(13).burst(2),
+        Quota::per_minute(97),
+    ]);
+    changes.push(
+        [(600, 600), (300, 20), (60, 1_000)]
+            .map(|(limit, burst)| Quota::per_minute(limit).burst(burst).in_steps(Duration::from_secs(1)))
+            .to_vec(),
+    );
+    for (nth, quotas) in changes.iter().enumerate() {
+        for seed in 0..200 {
+            let name = format!("{nth}/{seed}");
+            let mut trial = Trial::new(vec![Limit::new(&name, quotas.clone())], seed);
+            trial.run(40, seed % 2 == 0);
+        }
+    }
+}
+
+/// Several tiers with several quotas: charged together or not at all, and all looked at on a refusal.
+#[test]
+fn several_tiers_of_all_algorithms() {
+    let mut all: Vec<Quota> = token_buckets();
+    all.extend(stepped_buckets());
+    all.extend(rates().into_iter().map(Quota::fixed_window));
+    all.extend(sliding_windows());
+    all.extend(weighted_windows());
+    all.extend(sliding_logs());
+    let mut random = Random::new(7);
+    let (mut decided, mut admitted) = (0, 0);
+    for seed in 0..1_500 {
+        let count = 2 + random.below(5);
+        let limits = (0..count)
+            .map(|nth| Limit::new(&format!("tier {nth} of {seed}"), vec![*random.pick(&all)]))
+            .collect();
+        let mut trial = Trial::new(limits, seed);
+        trial.run(30, seed % 3 == 0);
+        decided += trial.decided;
+        admitted += trial.admitted;
+    }
+    assert!(
+        admitted * 20 > decided && admitted * 10 < decided * 9,
+        "{admitted} of {decided}"
+    );
+}
