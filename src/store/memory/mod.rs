@@ -298,6 +298,8 @@ pub struct Usage {
     pub nth: u8,
     /// Keys held now.
     pub keys: usize,
+    /// Buckets and log entries held now by the accounts of a sliding window or log; 0 for the others.
+    pub log_entries: usize,
     /// Accounts forgotten for want of room while they still counted: if this grows, raise
     /// [`MemoryStore::max_keys`].
     pub forgotten: u64,

@@ -68,4 +68,8 @@ impl Shard {
     ) {
         whichever!(self, slots => slots.give_back(fingerprint, terms, real, cost, at, mark));
     }
+
+    pub(super) const fn entries(&self) -> usize {
+        whichever!(self, slots => slots.entries())
+    }
 }

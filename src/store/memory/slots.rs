@@ -24,8 +24,10 @@ struct Slot<A> {
 
 /// Of how many accounts the one with the least to lose is forgotten.
 const SAMPLE: usize = 8;
-/// How many slots are looked at for them, if they are thinly spread.
+/// How many slots are looked at for them, if they are thinly spread …
 const SAMPLED_SLOTS: usize = 64;
+/// … unless that were fewer than this: of one or two, the one may be the only one worth keeping.
+const SMALLEST_SAMPLE: usize = 4;
 
 impl<A: Account> Slots<A> {
     pub(super) fn answer(&mut self, fingerprint: Fingerprint, terms: &Terms<'_>, real: u64, cost: u64) -> Answer {
@@ -160,16 +162,16 @@ impl<A: Account> Slots<A> {
             high: newcomer.low.rotate_left(32) ^ newcomer.high,
             ..newcomer
         });
-        let mut least = None;
+        let mut least: Option<(Loss, usize)> = None;
         let mut seen = 0;
         for looked_at in 0..self.slots.len() {
-            if seen == SAMPLE || (seen > 0 && looked_at >= SAMPLED_SLOTS) {
+            if seen == SAMPLE || (seen >= SMALLEST_SAMPLE && looked_at >= SAMPLED_SLOTS) {
                 break;
             }
             let slot = &self.slots[index];
             if !slot.is_free() && slot.fingerprint != newcomer {
                 seen += 1;
-                let loss = slot.loss(terms, real);
+                let loss = slot.loss(terms, real, newcomer);
                 if least.is_none_or(|(least, _)| loss < least) {
                     least = Some((loss, index));
                 }
@@ -225,6 +227,9 @@ struct Loss {
     reset_after: u64,
     /// Windows may all reset at one time; then the one that has used least goes first.
     used: u64,
+    /// Among equals any, at random. Were it always the first that is met, those behind a gap would go more often, and
+    /// gaps grow until samples are made of next to nothing.
+    lot: u64,
 }
 
 impl<A: Account> Slot<A> {
@@ -240,7 +245,7 @@ impl<A: Account> Slot<A> {
     }
 
     /// By the quota at hand: the one this account was charged by is not known, but plans of one tier are alike.
-    fn loss(&self, terms: &Terms<'_>, real: u64) -> Loss {
+    fn loss(&self, terms: &Terms<'_>, real: u64, newcomer: Fingerprint) -> Loss {
         let quota = terms.quota;
         let terms = Terms { quota, key: &[] };
         let decision = self.account.look(&self.account.read(&terms, real), &terms, real, 1);
@@ -248,7 +253,14 @@ impl<A: Account> Slot<A> {
             refuses: decision.answer() == Answer::Refuses,
             reset_after: self.account.reset_at_latest(quota).saturating_sub(real),
             used: quota.burst_size().saturating_sub(decision.remaining()),
+            lot: (self.fingerprint.low ^ newcomer.low).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         }
+    }
+}
+
+impl<A> Slots<A> {
+    pub(super) const fn entries(&self) -> usize {
+        self.entries
     }
 }
 

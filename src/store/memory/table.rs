@@ -1,7 +1,7 @@
 //! The accounts of one quota of one tier.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::quota::{Algorithm, Quota};
 use crate::store::{Charge, TierId};
@@ -128,6 +128,11 @@ impl Table {
             tier: self.tier.name().to_owned(),
             nth: self.nth,
             keys: self.held(),
+            log_entries: self
+                .shards
+                .iter()
+                .map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).entries())
+                .sum(),
             forgotten: self.forgotten.load(Ordering::Relaxed),
         }
     }
