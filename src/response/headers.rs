@@ -25,7 +25,7 @@ use crate::store::Answer;
 /// - `q` is the quota for a window of `w` seconds; `w` is left out if it is not whole. A burst other than the quota
 ///   is told as `throttle-burst`.
 /// - `r` is what remains, for the next `t` seconds: until the window ends, for windows that do; the whole window for
-///   those that slide or refill; until there is more, if nothing remains.
+///   those that slide or refill; until the same request would pass again, if nothing remains.
 /// - A refusal lists only the policies that refused, with `t` until they would not: so `Retry-After`, which adds
 ///   jitter, is never earlier than `t`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,14 @@
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
-use tower_throttle::store::{Asked, Charge, MemoryStore, Outcome, Store};
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tower_throttle::clock::ManualClock;
+use tower_throttle::store::{Asked, Charge, MemoryStore, Outcome, Receipt, Store};
+use tower_throttle::{Global, Quota, RateLimitLayer, Tier};
 
 /// Random numbers that are the same in every run.
 pub(crate) struct Random(u64);
@@ -40,5 +47,65 @@ pub(crate) fn charge(store: &MemoryStore, charges: &[Charge<'_>]) -> Outcome {
     match store.charge(charges) {
         Asked::Now(outcome) => outcome,
         Asked::Later(never) => unreachable!("{never:?}"),
+    }
+}
+
+/// A layer with one tier, which admits so many and then refuses for an hour.
+pub(crate) fn refuses_after(limit: u64) -> RateLimitLayer {
+    let quota = Quota::new(limit, Duration::from_secs(3_600)).fixed_window_from_first();
+    RateLimitLayer::new([Tier::new("tier", Global, quota)]).store(MemoryStore::new().clock(ManualClock::new()))
+}
+
+/// A memory store that takes its time, as a remote one does.
+#[derive(Clone, Default)]
+pub(crate) struct LaterStore {
+    memory: MemoryStore,
+}
+
+/// Pending once, then ready.
+pub(crate) struct Later {
+    outcome: Option<Outcome>,
+    polled: bool,
+}
+
+impl Future for Later {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        if !std::mem::replace(&mut self.polled, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(self.outcome.take().expect("polled after it was ready"))
+    }
+}
+
+impl Store for LaterStore {
+    type Future = Later;
+
+    fn charge(&self, charges: &[Charge<'_>]) -> Asked<Later> {
+        Asked::Later(Later {
+            outcome: Some(charge(&self.memory, charges)),
+            polled: false,
+        })
+    }
+
+    fn give_back(&self, _: &[Charge<'_>], _: Receipt) -> Asked<Later> {
+        unreachable!("not asked for here")
+    }
+}
+
+/// A store that never knows.
+pub(crate) struct FailingStore;
+
+impl Store for FailingStore {
+    type Future = Ready<Outcome>;
+
+    fn charge(&self, charges: &[Charge<'_>]) -> Asked<Ready<Outcome>> {
+        Asked::Later(ready(Outcome::failed(charges.len())))
+    }
+
+    fn give_back(&self, charges: &[Charge<'_>], _: Receipt) -> Asked<Ready<Outcome>> {
+        self.charge(charges)
     }
 }
