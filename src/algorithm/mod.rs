@@ -9,9 +9,6 @@ mod token_bucket;
 mod trail;
 mod weighted_window;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use self::{
     account::{Account, Terms},
     fixed_window::FixedWindow,

@@ -1,0 +1,50 @@
+//! Which types can be sent, shared and pinned: a change here breaks users, so it must be meant.
+
+use std::convert::Infallible;
+use std::future::Ready;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use tower::util::ServiceFn;
+use tower_throttle::clock::{ManualClock, SystemClock, Timestamp};
+use tower_throttle::key::{Drawn, IgnoreCase, KeyBuf, Or, PathPattern};
+use tower_throttle::policy::{HeaderIs, Quotas, Reason, Standing, Violation};
+use tower_throttle::response::{JsonEnvelope, PlainText, ProblemJson, Reset};
+use tower_throttle::store::memory::{Never, Usage};
+use tower_throttle::store::{Answer, Asked, Charge, Decision, FailureMode, MemoryStore, Outcome, Receipt, TierId};
+use tower_throttle::{
+    Algorithm, ConfigError, Extension, ForwardedIp, Global, GrpcMethod, Header, Headers, Jitter, OnMissing, Path,
+    PeerIp, Plan, Plans, Quota, QuotaError, RateLimit, RateLimitLayer, Rejection, ResponseBody, ResponseFuture, Routes,
+    Tier, Verdict,
+};
+
+const fn send_sync<T: Send + Sync>() {}
+const fn unpin<T: Unpin>() {}
+const fn cloned<T: Clone>() {}
+
+type Inner = ServiceFn<fn(Request<Full<Bytes>>) -> Ready<Result<Response<Full<Bytes>>, Infallible>>>;
+
+macro_rules! table {
+    ($check:ident: $($kind:ty),* $(,)?) => {
+        $($check::<$kind>();)*
+    };
+}
+
+#[test]
+fn all_types_are_what_their_users_need() {
+    table!(send_sync:
+        RateLimitLayer, RateLimit<Inner>, ResponseFuture<Inner, Full<Bytes>, Never>, ResponseBody<Full<Bytes>>,
+        Tier, Plan, Plans, Quotas, Jitter, OnMissing, Verdict, Standing<'_>, Rejection, Reason, Violation, ConfigError,
+        HeaderIs, Headers, Reset, ProblemJson, PlainText, JsonEnvelope,
+        KeyBuf, Drawn, Global, GrpcMethod, Header, Path, Routes, PathPattern, PeerIp, ForwardedIp,
+        Extension<String>, Or<Header, PeerIp>, IgnoreCase<Header>,
+        Quota, QuotaError, Algorithm, Charge<'_>, TierId, FailureMode, Decision, Answer, Outcome, Receipt,
+        Asked<Never>, MemoryStore, Usage, Never, SystemClock, ManualClock, Timestamp,
+    );
+    table!(unpin: RateLimitLayer, RateLimit<Inner>, ResponseBody<Full<Bytes>>, Verdict, Rejection, MemoryStore);
+    table!(cloned: RateLimitLayer, RateLimit<Inner>, MemoryStore, Verdict, Rejection, Tier, Headers, ManualClock);
+    // A body that is not Sync, as axum's and tonic's are, must not keep a service from being sent.
+    const fn send<T: Send>() {}
+    table!(send: ResponseBody<axum::body::Body>, ResponseBody<tonic::body::Body>);
+}

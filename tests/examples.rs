@@ -1,0 +1,151 @@
+//! The examples, started as their users start them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+
+/// A running example; stopped when dropped.
+struct Example {
+    process: Child,
+    address: String,
+}
+
+impl Example {
+    fn start(name: &str) -> Self {
+        let mut process = Command::new(path(name))
+            .env("ADDR", "127.0.0.1:0")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("example {name} does not start ({error}); build it with `cargo build --examples --all-features`")
+            });
+        let mut first_line = String::new();
+        let output = process.stdout.take().expect("its output is piped");
+        BufReader::new(output)
+            .read_line(&mut first_line)
+            .expect("it prints its address");
+        let address = first_line
+            .strip_prefix("listening on ")
+            .and_then(|rest| rest.split_once(';'));
+        let address = address.expect("it prints its address").0.to_owned();
+        Self { process, address }
+    }
+
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let request = Request::get(format!("http://{}{path}", self.address));
+        let request = headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value));
+        let response = client
+            .request(request.body(Full::<Bytes>::default()).unwrap())
+            .await
+            .unwrap();
+        let (parts, body) = response.into_parts();
+        Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Beside this test, where cargo puts them.
+fn path(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a path");
+    let profile = test.ancestors().nth(2).expect("target/profile/deps/test");
+    profile.join("examples").join(name)
+}
+
+fn rate_limit(response: &Response<Bytes>) -> &str {
+    response.headers()["ratelimit"].to_str().unwrap()
+}
+
+#[cfg(feature = "axum")]
+#[tokio::test]
+async fn axum() {
+    let example = Example::start("axum");
+    let ann = [("x-user-id", "ann")];
+    for nth in 0..5 {
+        let response = example.get(&format!("/users/{nth}"), &ann).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.body(), &format!("User {nth}\n"));
+    }
+    let response = example.get("/users/9", &ann).await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    let wait: u64 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=4).contains(&wait));
+    let response = example.get("/hello", &ann).await;
+    assert_eq!(
+        (response.status(), &**response.body()),
+        (StatusCode::OK, &b"Hello!\n"[..])
+    );
+    assert!(rate_limit(&response).starts_with(r#""user";r=4;t=10, "endpoint";r=19;t=10, "global";r="#));
+    assert_eq!(
+        response.headers()["ratelimit-policy"],
+        r#""user";q=5;w=10, "endpoint";q=20;w=10, "global";q=40;w=10"#
+    );
+    assert_eq!(
+        example.get("/users/9", &[("x-user-id", "bob")]).await.status(),
+        StatusCode::OK
+    );
+}
+
+#[tokio::test]
+async fn hyper() {
+    let example = Example::start("hyper");
+    for _ in 0..3 {
+        assert_eq!(example.get("/hello", &[]).await.status(), StatusCode::OK);
+    }
+    assert_eq!(example.get("/hello", &[]).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(example.get("/users/1", &[]).await.status(), StatusCode::OK);
+    assert_eq!(example.get("/nowhere", &[]).await.status(), StatusCode::NOT_FOUND);
+}
+
+#[cfg(feature = "axum")]
+#[tokio::test]
+async fn plans() {
+    let example = Example::start("plans");
+    let free = [("authorization", "Bearer free-ann")];
+    let pro = [("authorization", "Bearer pro-bob")];
+    assert!(rate_limit(&example.get("/export", &pro).await).starts_with(r#""client";r=190;"#));
+    assert!(rate_limit(&example.get("/search", &free).await).starts_with(r#""client";r=19;"#));
+    assert!(rate_limit(&example.get("/export", &free).await).starts_with(r#""client";r=9;"#));
+    assert_eq!(
+        example.get("/export", &free).await.status(),
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    assert_eq!(example.get("/usage", &free).await.body(), "client: 9 of 20 left\n");
+    assert!(
+        rate_limit(&example.get("/search", &[]).await).starts_with(r#""client";r=19;"#),
+        "by address"
+    );
+    assert!(!example.get("/health", &[]).await.headers().contains_key("ratelimit"));
+}
+
+#[tokio::test]
+async fn tonic() {
+    let example = Example::start("tonic");
+    let output = Command::new(path("tonic"))
+        .arg("ann")
+        .env("ADDR", &example.address)
+        .output()
+        .unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = output.lines().collect();
+    assert_eq!(lines[..5], ["Hello ann!"; 5]);
+    assert!(
+        lines[5].starts_with(r#"ResourceExhausted: tier "user" allows 5 per 10s; try again in "#),
+        "{output}"
+    );
+    assert!(lines[5].contains("retry after Some("), "{output}");
+}
