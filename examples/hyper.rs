@@ -26,6 +26,7 @@ use tower::{ServiceBuilder, service_fn};
 use tower_throttle::{Global, PeerIp, Quota, RateLimitLayer, Routes, Tier};
 
 /// Who may do how much.
+#[must_use]
 pub fn limits() -> RateLimitLayer {
     let client = (PeerIp::new(), Routes::new(["/hello", "/users/{id}"]));
     RateLimitLayer::new([

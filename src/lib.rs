@@ -1,17 +1,113 @@
-//! wip
-#![forbid(unsafe_code)]
+//! Tiered, all-or-nothing rate limiting for axum, tonic, hyper and any other Tower service.
+//!
+//! [`RateLimitLayer`] wraps a `Service<http::Request<_>>`. It draws a key from the request for each of its tiers, charges
+//! all of them in one step or none, and either calls the inner service or answers 429 (gRPC: `RESOURCE_EXHAUSTED`)
+//! with a `Retry-After` that is true.
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::{Router, routing::get};
+//! use tower_throttle::{Endpoint, Global, Header, Quota, RateLimitLayer, Tier};
+//!
+//! let limits = RateLimitLayer::new([
+//!     Tier::new("user", (Header::new("x-user-id"), Endpoint), Quota::per_minute(600).burst(800)),
+//!     Tier::new("endpoint", Endpoint, Quota::per_minute(3_000).burst(4_000)),
+//!     Tier::new("global", Global, Quota::per_minute(6_000).burst(7_000)),
+//! ]);
+//! let app: Router = Router::new()
+//!     .route("/hello", get(async || "Hello!"))
+//!     .layer(limits);
+//! ```
+//!
+//! # The parts
+//!
+//! - A [`Tier`] is a name, a [key extractor](key) and a [`Quota`], or several of them, or [`Plans`]. Tiers are checked
+//!   in order, and the first that refuses is named.
+//! - A [`Quota`] is so many per period, by one of several [algorithms](algorithm); the token bucket unless you choose.
+//! - A [`Store`](store::Store) keeps the accounts: [`MemoryStore`](store::MemoryStore) in this process.
+//! - A refusal is data, a [`Rejection`], of which a [`Responder`](response::Responder) makes the response.
+//! - [`Headers`] tell clients how they stand.
+//!
+//! # What it promises
+//!
+//! - **Never over-admits**: no tier lets through more than its algorithm's documented worst case, under any number of
+//!   threads.
+//! - **All or nothing**: a refused request leaves no charge on any tier, so one client that is refused at its own tier
+//!   takes nothing from what all share.
+//! - **The told wait is true**: who waits exactly that long and meets no other traffic is admitted.
+//! - **Memory is bounded** by a number you can set, and a flood of new keys cannot free those who are being refused.
+//! - **Wrong configuration fails when it is built**, with what to write instead.
+//! - **No key leaves**: not in a header, a body, a log or the hook.
+//!
+//! # Where to put the layer
+//!
+//! Outside of what it protects, inside of what must see every response: tracing and CORS outside (a 429 without CORS
+//! headers is unreadable to browsers, and preflights are answered before they count), the limiter, then the handlers.
+//! A tier by address belongs before authentication, which it protects; a tier by user behind it. The layer can be
+//! used twice in one stack.
+//!
+//! A service that the limiter admits to is called in place. On a refusal it is dropped and replaced by its clone, so
+//! that it keeps no permit of, say, a `ConcurrencyLimit`; that is why it must be `Clone`.
+//!
+//! # Testing
+//!
+//! [`ManualClock`](clock::ManualClock) lets a test move the time itself:
+//!
+//! ```
+//! use std::time::Duration;
+//! use http::{Request, Response};
+//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//! use tower_throttle::clock::ManualClock;
+//! use tower_throttle::store::MemoryStore;
+//! use tower_throttle::{Global, Quota, RateLimitLayer, Tier};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! let clock = ManualClock::new();
+//! let limits = RateLimitLayer::new([Tier::new("global", Global, Quota::per_minute(1))])
+//!     .store(MemoryStore::new().clock(clock.clone()));
+//! let mut service = ServiceBuilder::new()
+//!     .layer(limits)
+//!     .service(service_fn(async |_: Request<String>| Ok(Response::new(String::new()))));
+//!
+//! let mut status = async || {
+//!     let response = service.ready().await?.call(Request::new(String::new())).await?;
+//!     Ok::<_, std::convert::Infallible>(response.status().as_u16())
+//! };
+//! assert_eq!(status().await?, 200);
+//! assert_eq!(status().await?, 429);
+//! clock.advance(Duration::from_secs(60));
+//! assert_eq!(status().await?, 200);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! None is on by default; each only adds.
+//!
+//! | feature | adds | costs |
+//! |---|---|---|
+//! | `axum` | `Endpoint`; the peer address from `ConnectInfo` | axum, which you have |
+//! | `tonic` | the peer address from tonic's connect info | tonic, which you have |
+//! | `tonic-tls` | the same behind tonic's own TLS | tokio-rustls, which you have |
+//! | `tracing` | an error event if a server gives no peer address | tracing |
 
-pub mod algorithm;
-mod body;
-pub mod clock;
-mod future;
-pub mod key;
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+// In the order in which a request meets them.
 mod layer;
-pub mod policy;
-mod quota;
-pub mod response;
 mod service;
+mod future;
+mod body;
+pub mod policy;
+pub mod key;
+mod quota;
 pub mod store;
+pub mod algorithm;
+pub mod clock;
+pub mod response;
 mod trace;
 
 #[cfg(feature = "axum")]
@@ -26,3 +122,8 @@ pub use crate::{
     response::Headers,
     service::RateLimit,
 };
+
+/// The README's snippets run as tests.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -93,6 +93,10 @@ where
 }
 
 /// What became of the question whether a request may pass.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and never kept"
+)]
 enum Question<F> {
     /// No tier wants to know.
     NotAsked,

@@ -1,5 +1,7 @@
 //! What clients are told: headers in every dialect, bodies in every form, one wait everywhere.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::collections::HashSet;
@@ -24,19 +26,19 @@ use tower_throttle::{
 
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 
+type Handler = fn(Request<Full<Bytes>>) -> Ready<Result<Response<Full<Bytes>>, Infallible>>;
 type Stack = BoxCloneService<Request<Full<Bytes>>, Response<Bytes>, Infallible>;
 
 /// A service behind layers, with bodies collected.
 fn stack<L, B>(layer: L) -> Stack
 where
-    L: Layer<tower::util::ServiceFn<fn(Request<Full<Bytes>>) -> Ready<Result<Response<Full<Bytes>>, Infallible>>>>,
+    L: Layer<tower::util::ServiceFn<Handler>>,
     L::Service: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     <L::Service as Service<Request<Full<Bytes>>>>::Future: Send,
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: std::fmt::Debug,
 {
-    let handler: fn(Request<Full<Bytes>>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> =
-        |_| ready(Ok(Response::new(Full::from("inner"))));
+    let handler: Handler = |_| ready(Ok(Response::new(Full::from("inner"))));
     let service = ServiceBuilder::new().layer(layer).service(service_fn(handler));
     BoxCloneService::new(service.then(async |response: Result<Response<B>, Infallible>| {
         let (parts, body) = response?.into_parts();
@@ -560,7 +562,9 @@ async fn no_key_leaves() {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Seen(Arc<Mutex<Vec<(String, Option<Reason>)>>>);
+    struct Seen(Arc<Mutex<Vec<Decided>>>);
+
+    type Decided = (String, Option<Reason>);
 
     impl DecisionHook for Seen {
         fn decided(&self, verdict: &Verdict, refused: Option<Reason>) {

@@ -1,5 +1,6 @@
 //! The layer in a real axum server.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(feature = "axum")]
 
 mod support;
@@ -76,7 +77,8 @@ async fn endpoints_are_routes_and_nothing_else() {
     let store = store();
     let tier = Tier::new("endpoint", Endpoint, Quota::per_hour(1_000));
     let address = serve(routes().layer(RateLimitLayer::new([tier]).store(store.clone()))).await;
-    let accounts = async |requests: &[(&str, &str, &[(&str, &str)])]| {
+    type Asked<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+    let accounts = async |requests: &[Asked<'_>]| {
         for (method, path, headers) in requests {
             ask(address, method, path, headers).await;
         }

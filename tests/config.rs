@@ -1,5 +1,7 @@
 //! Wrong configuration fails when it is built, with an error that names the tier, the field and what to write.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::time::Duration;
 
 use tower_throttle::{ConfigError, Global, Jitter, Plan, Plans, Quota, QuotaError, RateLimitLayer, Tier};

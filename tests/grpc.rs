@@ -1,5 +1,7 @@
 //! gRPC as clients see it: a real tonic server and client, and the frames below them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 #[path = "../examples/tonic/helloworld.rs"]

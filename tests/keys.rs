@@ -1,5 +1,7 @@
 //! Which requests count as one.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::net::{IpAddr, SocketAddr};
 
 use http::request::Parts;

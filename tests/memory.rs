@@ -1,5 +1,7 @@
 //! A bounded memory, whatever clients send.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::time::Duration;

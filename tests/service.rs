@@ -1,5 +1,7 @@
 //! The layer as a Tower citizen: readiness, calls, clones, bodies, stacks.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::convert::Infallible;
@@ -385,7 +387,7 @@ async fn any_body_will_do() {
         tonic::body::Body::new(Full::<Bytes>::from("tonic"))
     })
     .await;
-    check(vec![1_u8], || tower_throttle::ResponseBody::<Full<Bytes>>::default()).await;
+    check(vec![1_u8], tower_throttle::ResponseBody::<Full<Bytes>>::default).await;
 }
 
 /// Layers as their users stack them, so that it is known to compile: behind a timeout, and in both orders.

@@ -1,5 +1,7 @@
 //! Known traces, and the most that each algorithm admits in any true window.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! A server that does not tell who connects: said once, at error level.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(feature = "tracing")]
 
 use std::sync::{Arc, Mutex};

@@ -24,6 +24,7 @@ use tonic_types::StatusExt as _;
 use tower_throttle::{Global, GrpcMethod, Header, Quota, RateLimitLayer, Tier};
 
 /// Who may do how much.
+#[must_use]
 pub fn limits() -> RateLimitLayer {
     let ten_seconds = Duration::from_secs(10);
     let method = || GrpcMethod::new().service("helloworld.Greeter", ["SayHello"]);

@@ -22,8 +22,10 @@ use super::{Drawn, IntoKey, KeyBuf, KeyExtractor};
 ///
 /// That middleware must run before this layer: outside of it.
 pub struct Extension<T> {
-    draw: Box<dyn Fn(&T, &mut KeyBuf) -> Drawn + Send + Sync>,
+    draw: Draw<T>,
 }
+
+type Draw<T> = Box<dyn Fn(&T, &mut KeyBuf) -> Drawn + Send + Sync>;
 
 impl<T: Send + Sync + 'static> Extension<T> {
     /// By the value itself.

@@ -182,7 +182,7 @@ pub(super) fn short(time: Duration) -> String {
         (1_000, "ms"),
     ];
     let micros = time.as_micros();
-    match UNITS.iter().find(|(unit, _)| micros % unit == 0) {
+    match UNITS.iter().find(|(unit, _)| micros.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{}{name}", micros / unit),
         None => format!("{micros}us"),
     }

@@ -89,6 +89,6 @@ impl Dice {
         let mixed = (step ^ (step >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let mixed = mixed ^ (mixed >> 31);
-        (u128::from(mixed) * u128::from(bound) >> 64) as u64
+        ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
     }
 }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) trait Subject: Send + Sync {
 
 /// Runs every clause; tells the names of those that were broken.
 pub(crate) fn broken_clauses<S: Subject>(new: impl Fn() -> S) -> Vec<&'static str> {
-    let clauses: &[(&'static str, fn(&Test<S>))] = &[
+    let clauses: &[Clause<S>] = &[
         ("all_or_nothing", all_or_nothing),
         ("all_or_nothing_for_many_threads", all_or_nothing_for_many_threads),
         ("never_more_than_the_quota", never_more_than_the_quota),
@@ -49,6 +49,8 @@ pub(crate) fn broken_clauses<S: Subject>(new: impl Fn() -> S) -> Vec<&'static st
     });
     broken.map(|(name, _)| *name).collect()
 }
+
+type Clause<S> = (&'static str, fn(&Test<S>));
 
 struct Test<S> {
     subject: S,
@@ -336,7 +338,7 @@ fn cancellation<S: Subject>(test: &Test<S>) {
             let mut outcome = pin!(outcome);
             let mut context = Context::from_waker(Waker::noop());
             for _ in 0..polls {
-                if let Poll::Ready(_) = outcome.as_mut().poll(&mut context) {
+                if outcome.as_mut().poll(&mut context).is_ready() {
                     break;
                 }
             }

@@ -1,6 +1,8 @@
 //! The store against a reference model: same decisions, remaining, retry_after and reset_after, for every algorithm,
 //! for rates from 1 per day to 10 million per second, with clocks that step back and quotas that change.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

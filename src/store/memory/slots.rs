@@ -202,7 +202,7 @@ impl<A: Account> Slots<A> {
     }
 
     fn home(&self, fingerprint: Fingerprint) -> usize {
-        (u128::from(fingerprint.high) * self.slots.len() as u128 >> 64) as usize
+        ((u128::from(fingerprint.high) * self.slots.len() as u128) >> 64) as usize
     }
 
     fn after(&self, index: usize) -> usize {

@@ -84,7 +84,7 @@ impl Table {
 
     pub(super) fn shard(&self, fingerprint: Fingerprint) -> &Locker {
         let shards = self.shards.len() as u128;
-        &self.shards[(u128::from(fingerprint.low) * shards >> 64) as usize]
+        &self.shards[((u128::from(fingerprint.low) * shards) >> 64) as usize]
     }
 
     pub(super) const fn max_entries_of_shard(&self) -> usize {

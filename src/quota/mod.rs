@@ -1,7 +1,13 @@
 //! How much is allowed: so many per period, with a burst, by an algorithm.
 
+mod error;
+mod rate;
+
 use std::fmt;
 use std::time::Duration;
+
+pub use self::error::QuotaError;
+pub(crate) use self::rate::Rate;
 
 /// So many per period, with a burst, by an algorithm.
 ///
@@ -68,18 +74,6 @@ pub enum Algorithm {
     },
 }
 
-/// The numbers the steps count with, reduced once when the quota is made.
-///
-/// A token takes `p / l` ticks to refill; `cap` is what a full bucket holds, in units of `1 / l` tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate {
-    /// Microseconds per tick: 1, or 1,000 for quotas of an hour and longer that need it to stay exact.
-    pub(crate) tick: u64,
-    pub(crate) l: u64,
-    pub(crate) p: u64,
-    pub(crate) cap: u64,
-}
-
 /// The largest quantity that is exact everywhere: whole numbers up to 2^53 survive in the doubles of Lua, and one
 /// bit is left for sums.
 pub(crate) const MOST: u64 = 1 << 52;
@@ -115,9 +109,8 @@ impl Quota {
         if limit == 0 || limit > MOST {
             return Err(QuotaError::Limit);
         }
-        let period = match micros(period) {
-            Some(period) => period,
-            None => return Err(QuotaError::Period),
+        let Some(period) = micros(period) else {
+            return Err(QuotaError::Period);
         };
         Ok(Self {
             limit,
@@ -380,35 +373,6 @@ impl Quota {
     }
 }
 
-impl Rate {
-    const UNSET: Self = Self {
-        tick: 1,
-        l: 1,
-        p: 1,
-        cap: 1,
-    };
-
-    const fn reduce(limit: u64, period: u64, burst: u64, tick: u64) -> Self {
-        let ticks = period / tick;
-        let divisor = greatest_common_divisor(limit, ticks);
-        let (l, p) = (limit / divisor, ticks / divisor);
-        Self {
-            tick,
-            l,
-            p,
-            // Saturated, it fails the check; a quota used unchecked must not overflow.
-            cap: burst.saturating_mul(p),
-        }
-    }
-}
-
-const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 /// Whole microseconds from 1 to 2^52, or nothing.
 const fn micros(duration: Duration) -> Option<u64> {
     let micros = duration.as_micros();
@@ -428,78 +392,3 @@ impl fmt::Debug for Quota {
             .finish()
     }
 }
-
-/// Why a [`Quota`] cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum QuotaError {
-    /// The limit is 0 or beyond 2^52.
-    Limit,
-    /// The period is zero, beyond 2^52 microseconds, or not whole microseconds.
-    Period,
-    /// The burst is 0 or beyond 2^52.
-    Burst,
-    /// A burst was set for an algorithm that has none.
-    BurstOfWindow,
-    /// The bucket refills whole within the finest time that is told apart.
-    SmallBurst,
-    /// The refill step does not divide the period into whole refills.
-    Step,
-    /// The buckets do not divide the period.
-    Buckets,
-    /// The products of the quota exceed 2^52.
-    Inexact,
-    /// The limit is beyond what the log accepts.
-    Log,
-}
-
-impl QuotaError {
-    /// The field to change.
-    #[must_use]
-    pub const fn field(&self) -> &'static str {
-        match self {
-            Self::Limit | Self::Inexact | Self::Log => "limit",
-            Self::Period => "period",
-            Self::Burst | Self::BurstOfWindow | Self::SmallBurst => "burst",
-            Self::Step => "step",
-            Self::Buckets => "buckets",
-        }
-    }
-
-    const fn advice(&self) -> &'static str {
-        match self {
-            Self::Limit => "the limit of a quota must be from 1 to 2^52; to let nothing through, refuse in the handler",
-            Self::Period => "the period of a quota must be a whole number of microseconds, from 1 to 2^52",
-            Self::Burst => "the burst of a quota must be from 1 to 2^52; leave it out to have it equal the limit",
-            Self::BurstOfWindow => "a burst means nothing to a window or a log; leave it out, or use the token bucket",
-            Self::SmallBurst => {
-                "the burst refills whole within one step (1 microsecond for the smooth bucket), so the limit could \
-                 never be reached; write a burst of at least limit x step / period"
-            }
-            Self::Step => {
-                "the refill step must be whole microseconds, divide the period, and refill a whole number of \
-                 requests each time; for 600 per minute write 100 ms, 1 s or 10 s"
-            }
-            Self::Buckets => {
-                "the buckets of a sliding window must be from 1 to 10,000 and divide the period into whole \
-                 microseconds; 10 or 60 do for most"
-            }
-            Self::Inexact => {
-                "limit or burst times period is too large to be counted exactly (beyond 2^52 even after reduction); \
-                 write a rounder limit, a smaller burst or a shorter period"
-            }
-            Self::Log => {
-                "a sliding log remembers every request, so it takes limits up to 10,000; raise that with \
-                 sliding_log_up_to, or use sliding_window"
-            }
-        }
-    }
-}
-
-impl fmt::Display for QuotaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.advice())
-    }
-}
-
-impl std::error::Error for QuotaError {}
