@@ -4,7 +4,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -16,6 +16,8 @@ use hyper_util::rt::TokioExecutor;
 struct Example {
     process: Child,
     address: String,
+    /// Kept open: an example whose output nobody takes would stop.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Example {
@@ -29,14 +31,17 @@ impl Example {
             });
         let mut first_line = String::new();
         let output = process.stdout.take().expect("its output is piped");
-        BufReader::new(output)
-            .read_line(&mut first_line)
-            .expect("it prints its address");
+        let mut output = BufReader::new(output);
+        output.read_line(&mut first_line).expect("it prints its address");
         let address = first_line
             .strip_prefix("listening on ")
             .and_then(|rest| rest.split_once(';'));
         let address = address.expect("it prints its address").0.to_owned();
-        Self { process, address }
+        Self {
+            process,
+            address,
+            _output: output,
+        }
     }
 
     async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
