@@ -25,7 +25,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use http::request::Parts;
 use tokio::net::TcpListener;
-use tower_throttle::key::{KeyExtractor as _, PathPattern};
+use tower_throttle::key::{IntoKey as _, KeyExtractor as _, PathPattern};
 use tower_throttle::{PeerIp, Plan, Plans, Quota, RateLimitLayer, Tier, Verdict};
 
 /// Who is asking, as found out by `authenticate`.
@@ -44,7 +44,7 @@ pub fn app() -> Router {
         ],
         |parts: &Parts| parts.extensions.get::<User>().map(|user| user.plan),
     );
-    let client = tower_throttle::Extension::by(|user: &User| user.name.clone()).or(PeerIp::new());
+    let client = tower_throttle::Extension::with(|user: &User, key| user.name.as_str().into_key(key)).or(PeerIp::new());
     let limits = RateLimitLayer::new([Tier::new("client", client, plans).cost_by(cost)])
         .exempt(PathPattern::new("/health"))
         .share_verdict(true);

@@ -9,7 +9,7 @@ step cargo fmt --all --check
 step cargo clippy --all-targets --all-features -- -D warnings
 
 # Each feature on its own, and none.
-for feature in "" axum tonic tonic-tls tracing; do
+for feature in "" axum tonic tracing; do
     step cargo clippy --no-default-features --features "$feature" -- -D warnings
 done
 

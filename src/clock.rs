@@ -9,6 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 ///
 /// Windows are aligned to the Unix epoch, so the times of all processes of a fleet should mean the same. A clock
 /// should never step back; if it does, by more than a second, accounts are moved along with it.
+///
+/// A store reads it while it holds locks: it must be quick, and must not ask the store anything.
 pub trait Clock: Send + Sync + 'static {
     /// The time, now.
     fn now(&self) -> Timestamp;
@@ -100,7 +102,11 @@ impl ManualClock {
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        self.micros.fetch_add(saturating_micros(by), Ordering::SeqCst);
+        let by = saturating_micros(by);
+        // Never fails: the closure always has a new value.
+        let _ = self
+            .micros
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add(by)));
     }
 
     /// Sets the clock, also back.

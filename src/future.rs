@@ -14,17 +14,18 @@ use tower_service::Service;
 
 use crate::body::ResponseBody;
 use crate::layer::Config;
-use crate::policy::{Lines, Rejection, Verdict};
-use crate::store::Outcome;
+use crate::policy::{Decided, Lines, Rejection, Verdict};
+use crate::store::{MemoryStore, Store};
 
 pin_project! {
     /// The response: the inner service's, or a refusal.
-    pub struct ResponseFuture<S, ReqBody, F>
+    pub struct ResponseFuture<S, ReqBody, St = MemoryStore>
     where
         S: Service<Request<ReqBody>>,
+        St: Store,
     {
         #[pin]
-        state: State<S, ReqBody, F>,
+        state: State<S, ReqBody, St::Future>,
     }
 }
 
@@ -68,11 +69,12 @@ pub(crate) struct Stamp {
     verdict: Verdict,
 }
 
-impl<S, ReqBody, F> ResponseFuture<S, ReqBody, F>
+impl<S, ReqBody, St> ResponseFuture<S, ReqBody, St>
 where
     S: Service<Request<ReqBody>>,
+    St: Store,
 {
-    pub(crate) const fn checking(outcome: F, checking: Checking<S, ReqBody>) -> Self {
+    pub(crate) const fn checking(outcome: St::Future, checking: Checking<S, ReqBody>) -> Self {
         Self {
             state: State::Checking {
                 outcome,
@@ -119,21 +121,16 @@ impl Config {
         verdict: Verdict,
         parts: &mut Parts,
     ) -> Result<Option<Stamp>, Response<Bytes>> {
-        let reason = verdict.reason();
+        let rejection = Rejection::of(&verdict, &self.dice);
         if let Some(hook) = &self.hook {
-            hook.hook.decided(&verdict, reason);
+            hook.hook.decided(&Decided::new(Some(&verdict), rejection.as_ref()));
         }
-        if reason.is_some()
-            && let Some(rejection) = Rejection::of(&verdict, &self.dice)
-        {
+        if let Some(rejection) = rejection {
             return Err(self.answers.refuse(rejection, Some(&verdict), parts));
         }
         if self.share_verdict {
-            let shared = match parts.extensions.remove::<Verdict>() {
-                Some(outer) => verdict.clone().inside_of(outer),
-                None => verdict.clone(),
-            };
-            parts.extensions.insert(shared);
+            let outer = parts.extensions.remove::<Verdict>();
+            parts.extensions.insert(verdict.shared(outer));
         }
         Ok(self.answers.stamps().then(|| Stamp {
             config: Arc::clone(self),
@@ -142,10 +139,10 @@ impl Config {
     }
 }
 
-impl<S, ReqBody, ResBody, F> Future for ResponseFuture<S, ReqBody, F>
+impl<S, ReqBody, ResBody, St> Future for ResponseFuture<S, ReqBody, St>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-    F: Future<Output = Outcome>,
+    St: Store,
 {
     type Output = Result<Response<ResponseBody<ResBody>>, S::Error>;
 
@@ -188,9 +185,10 @@ where
     }
 }
 
-impl<S, ReqBody, F> fmt::Debug for ResponseFuture<S, ReqBody, F>
+impl<S, ReqBody, St> fmt::Debug for ResponseFuture<S, ReqBody, St>
 where
     S: Service<Request<ReqBody>>,
+    St: Store,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {

@@ -9,7 +9,7 @@ use tower_layer::Layer;
 use crate::policy::{ConfigError, DecisionHook, Dice, Policy, Selector, Tier};
 use crate::response::{Answers, Headers, Responder};
 use crate::service::RateLimit;
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, Store};
 
 /// Limits the requests to a service.
 ///
@@ -105,7 +105,7 @@ impl RateLimitLayer {
 impl<St> RateLimitLayer<St> {
     /// Keeps accounts in `store`. Layers that are given the same one share the accounts of tiers that are named alike.
     #[must_use]
-    pub fn store<T>(self, store: T) -> RateLimitLayer<T> {
+    pub fn store<T: Store>(self, store: T) -> RateLimitLayer<T> {
         RateLimitLayer {
             config: self.config,
             store: Arc::new(store),

@@ -90,7 +90,6 @@
 //! |---|---|---|
 //! | `axum` | `Endpoint`; the peer address from `ConnectInfo` | axum, which you have |
 //! | `tonic` | the peer address from tonic's connect info | tonic, which you have |
-//! | `tonic-tls` | the same behind tonic's own TLS | tokio-rustls, which you have |
 //! | `tracing` | an error event if a server gives no peer address | tracing |
 
 #![forbid(unsafe_code)]

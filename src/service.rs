@@ -11,7 +11,7 @@ use tower_service::Service;
 use crate::body::ResponseBody;
 use crate::future::{Checking, ResponseFuture};
 use crate::layer::Config;
-use crate::policy::{Lines, Rejection, Verdict};
+use crate::policy::{Decided, Lines, Rejection, Verdict};
 use crate::store::{Asked, MemoryStore, Store};
 
 /// Limits the requests to `S`; made by [`RateLimitLayer`](crate::RateLimitLayer).
@@ -53,7 +53,7 @@ where
 {
     type Response = Response<ResponseBody<ResBody>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, ReqBody, St::Future>;
+    type Future = ResponseFuture<S, ReqBody, St>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -66,7 +66,12 @@ where
         let (mut parts, body) = request.into_parts();
         let judged = match config.ask(&*self.store, &parts) {
             Question::NotAsked => Ok(None),
-            Question::Refused(rejection) => Err(config.answers.refuse(rejection, None, &parts)),
+            Question::Refused(rejection) => {
+                if let Some(hook) = &config.hook {
+                    hook.hook.decided(&Decided::new(None, Some(&rejection)));
+                }
+                Err(config.answers.refuse(rejection, None, &parts))
+            }
             Question::Asked(lines, Asked::Now(outcome)) => {
                 let verdict = Verdict::new(&config.policy, lines, outcome);
                 config.judge(verdict, &mut parts)

@@ -4,12 +4,18 @@ pub(crate) use self::events::peer_missing;
 
 #[cfg(feature = "tracing")]
 mod events {
+    use std::sync::Once;
+
+    /// Said once: it is true of the server, so of every request.
     pub(crate) fn peer_missing() {
-        tracing::error!(
-            "no peer address: all clients share one account of the tiers that count by it; with axum serve \
-             `app.into_make_service_with_connect_info::<SocketAddr>()`, with tonic enable the feature `tonic` (and \
-             `tonic-tls`), otherwise put a `SocketAddr` into the request's extensions"
-        );
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            tracing::error!(
+                "requests have no peer address, so tiers that count by it find no key; with axum serve \
+                 `app.into_make_service_with_connect_info::<SocketAddr>()`, with tonic enable the feature `tonic`, \
+                 otherwise put a `SocketAddr` into the request's extensions"
+            );
+        });
     }
 }
 

@@ -6,26 +6,32 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use http::{HeaderValue, Request, Response};
 use tower::{Layer as _, Service};
+use tower_throttle::clock::ManualClock;
+use tower_throttle::store::{Charge, MemoryStore, Store as _, TierId};
 use tower_throttle::{Global, Header, Headers, PeerIp, Quota, RateLimitLayer, Routes, Tier};
 
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: everything is left to the system's allocator; counting touches nothing of it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        LIVE_BYTES.with(|live| live.set(live.get().wrapping_add(layout.size())));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.with(|live| live.set(live.get().wrapping_sub(layout.size())));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -108,4 +114,65 @@ fn the_counter_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(vec![1, 2, 3]))), 1);
     let layer = RateLimitLayer::new(tiers());
     assert!(cost(&layer, 200) > 0, "headers take some");
+}
+
+/// The bytes that a store takes for so many keys, each charged so often.
+fn bytes_for(quota: Quota, keys: u64, charges: u64) -> usize {
+    let clock = ManualClock::new();
+    let store = MemoryStore::new().clock(clock.clone()).max_keys(1_000_000);
+    let tier = TierId::new("", "tier");
+    let before = LIVE_BYTES.get();
+    for _ in 0..charges {
+        clock.advance(Duration::from_micros(1));
+        for key in 0..keys {
+            let _ = store.charge(&[Charge::new(&tier, &key.to_be_bytes(), &quota)]);
+        }
+    }
+    assert_eq!(store.keys() as u64, keys);
+    LIVE_BYTES.get() - before
+}
+
+/// What the documentation says of the bytes for each key, tables and their free room included.
+#[test]
+fn keys_take_as_many_bytes_as_the_docs_say() {
+    let hour = Duration::from_secs(3_600);
+    let quota = Quota::new(100, hour);
+    for (quota, most) in [
+        (quota, 64),
+        (quota.in_steps(hour), 76),
+        (quota.fixed_window(), 64),
+        (quota.weighted_window(), 76),
+        // And their entries, at least room for four.
+        (quota.sliding_window(60), 101 + 64),
+        (quota.sliding_log(), 101 + 64),
+    ] {
+        let bytes = bytes_for(quota, 300_000, 1) / 300_000;
+        assert!(bytes <= most, "{bytes} for {quota:?}");
+    }
+    let bytes = bytes_for(quota.sliding_log(), 2_000, 100) / 2_000;
+    assert!(bytes <= 101 + 100 * 32, "{bytes} for a log of 100");
+}
+
+/// A log that was long once must not keep the room: entries are what is counted, so bytes must follow them.
+#[test]
+fn a_log_gives_back_its_room() {
+    let clock = ManualClock::new();
+    let store = MemoryStore::new().clock(clock.clone());
+    let tier = TierId::new("", "tier");
+    let quota = Quota::per_minute(1_000).sliding_log();
+    let ask = |key: u64| {
+        clock.advance(Duration::from_micros(1));
+        let _ = store.charge(&[Charge::new(&tier, &key.to_be_bytes(), &quota)]);
+    };
+    let before = LIVE_BYTES.get();
+    for round in 0..20 {
+        for key in round * 100..(round + 1) * 100 {
+            (0..1_000).for_each(|_| ask(key));
+        }
+        clock.advance(Duration::from_secs(61));
+        // All keys so far come back, once.
+        (0..(round + 1) * 100).for_each(ask);
+    }
+    let bytes = LIVE_BYTES.get() - before;
+    assert!(bytes < 1_000_000, "{bytes} for 2,000 logs of one entry");
 }

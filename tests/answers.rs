@@ -17,7 +17,7 @@ use sfv::{BareItem, ListEntry};
 use tower::util::BoxCloneService;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt as _, service_fn};
 use tower_throttle::clock::ManualClock;
-use tower_throttle::policy::{DecisionHook, Reason};
+use tower_throttle::policy::{Decided, DecisionHook, Reason};
 use tower_throttle::response::{JsonEnvelope, PlainText, Reset};
 use tower_throttle::store::MemoryStore;
 use tower_throttle::{
@@ -176,7 +176,7 @@ async fn bodies_in_every_form() {
             "status": 429,
             "detail": "tier \"user \\\"x\\\"\" allows 1 per 10s; try again in 10000 ms",
             "violated-policies": ["user \"x\""],
-            "retry_after_ms": 10_000,
+            "wait_ms": 10_000,
         })
     );
 
@@ -353,6 +353,20 @@ async fn quotas_that_seconds_cannot_tell() {
         assert_eq!(header(&response, "ratelimit-policy"), Some(expected));
         check_fields(response.headers());
     }
+    // Of less than a second `t` would tell a tenth of the rate.
+    let quota = Quota::new(10, ms(100));
+    let mut stack = stack(RateLimitLayer::new([Tier::new("x", Global, quota)]).store(memory().1));
+    assert_eq!(header(&get(&mut stack).await, "ratelimit"), Some(r#""x";r=9"#));
+}
+
+#[tokio::test]
+async fn x_rate_limit_is_a_share() {
+    let headers = Headers::none().x_rate_limit(Reset::Delta);
+    let tier = Tier::new("x", Global, Quota::per_minute(600).burst(800));
+    let mut stack = stack(RateLimitLayer::new([tier]).headers(headers).store(memory().1));
+    let response = get(&mut stack).await;
+    assert_eq!(header(&response, "x-ratelimit-limit"), Some("800"));
+    assert_eq!(header(&response, "x-ratelimit-remaining"), Some("799"));
 }
 
 #[tokio::test]
@@ -474,7 +488,7 @@ async fn every_field_parses_whatever_happens() {
                 _ => Quota::new(limit, period).burst(limit + random.below(3)),
             }
         };
-        let names = ["a", "with space", "q\"uote\\d", "{braces}", "ümlaut"];
+        let names = ["a", "with space", "q\"uote\\d", "{braces}"];
         let tiers = (0..4).map(|nth| Tier::new(names[nth], Global, quota(&mut random)));
         let (clock, store) = memory();
         let mut stack = stack(RateLimitLayer::try_new(tiers).unwrap().store(store));
@@ -509,7 +523,7 @@ async fn refusals_spread_and_agree() {
         assert_eq!(rejection.retry_after(), Some(Duration::from_secs(40)));
         assert_eq!(rejection.wait(), Some(Duration::from_millis(millis)));
         assert_eq!(seconds, millis.div_ceil(1_000));
-        assert_eq!(json(&response)["retry_after_ms"], millis);
+        assert_eq!(json(&response)["wait_ms"], millis);
         assert!(
             json(&response)["detail"]
                 .as_str()
@@ -561,36 +575,34 @@ async fn jitter_is_that_of_the_longest_wait_and_can_be_seeded() {
 async fn no_key_leaves() {
     use std::sync::{Arc, Mutex};
 
-    #[derive(Clone, Default)]
-    struct Seen(Arc<Mutex<Vec<Decided>>>);
-
-    type Decided = (String, Option<Reason>);
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<(String, Option<Reason>)>>);
 
     impl DecisionHook for Seen {
-        fn decided(&self, verdict: &Verdict, refused: Option<Reason>) {
-            let hashes: Vec<_> = verdict
-                .standings()
-                .map(|standing| standing.key_hash().unwrap())
-                .collect();
+        fn decided(&self, decided: &Decided<'_>) {
+            let standings = decided.verdict().into_iter().flat_map(Verdict::standings);
+            let hashes: Vec<_> = standings.map(|standing| standing.key_hash().unwrap()).collect();
+            let refused = decided.rejection().map(Rejection::reason);
             self.0
                 .lock()
                 .unwrap()
-                .push((format!("{verdict:?} {hashes:?}"), refused));
+                .push((format!("{decided:?} {hashes:?}"), refused));
         }
     }
 
-    let seen = Seen::default();
+    let seen = Arc::new(Seen::default());
     let tiers = || [Tier::new("user", Header::new("x-user-id"), Quota::new(1, TEN_SECONDS))];
     let layer = RateLimitLayer::new(tiers())
-        .hook(seen.clone())
+        .hook(Arc::clone(&seen))
         .share_verdict(true)
         .store(memory().1);
     let debug = format!("{layer:?}");
     let mut stack = stack(layer);
     let request = |key| Request::get("/").header("x-user-id", key);
     let mut left = debug;
-    for _ in 0..2 {
-        let response = ask(&mut stack, request("s3cret-key")).await;
+    for content_type in ["text/plain", "text/plain", "application/grpc"] {
+        let request = request("s3cret-key").header("content-type", content_type);
+        let response = ask(&mut stack, request).await;
         left += &format!(
             "{:?} {:?}",
             response.headers(),
@@ -601,10 +613,45 @@ async fn no_key_leaves() {
     ask(&mut stack, request("other")).await;
     let seen = seen.0.lock().unwrap();
     let outcomes: Vec<_> = seen.iter().map(|(_, refused)| *refused).collect();
-    assert_eq!(outcomes, [None, Some(Reason::QuotaExceeded), None]);
+    let refused = Some(Reason::QuotaExceeded);
+    assert_eq!(outcomes, [None, refused, refused, None]);
     let hash = |nth: usize| seen[nth].0.rsplit_once('[').unwrap().1.to_owned();
     assert_eq!(hash(0), hash(1), "one key, one hash");
-    assert_ne!(hash(0), hash(2));
+    assert_ne!(hash(0), hash(3));
     left += &format!("{seen:?}");
     assert!(!left.contains("s3cret"), "{left}");
+}
+
+/// What has no key shares an account with nobody who has one, not even an empty one.
+#[tokio::test]
+async fn the_account_of_the_missing_is_their_own() {
+    use tower_throttle::key::{Drawn, KeyBuf, from_fn};
+
+    let empty = from_fn(|parts: &Parts, _: &mut KeyBuf| match parts.uri.query() {
+        Some(_) => Drawn::Key,
+        None => Drawn::Missing,
+    });
+    let tier = Tier::new("empty", empty, Quota::new(1, TEN_SECONDS));
+    let mut stack = stack(RateLimitLayer::new([tier]).store(memory().1));
+    assert_eq!(get(&mut stack).await.status(), 200);
+    assert_eq!(get(&mut stack).await.status(), 429);
+    assert_eq!(ask(&mut stack, Request::get("/?")).await.status(), 200);
+}
+
+/// Waits between two milliseconds, and between two seconds, are rounded up.
+#[tokio::test]
+async fn a_wait_is_never_rounded_down() {
+    let (clock, store) = memory();
+    let quota = Quota::new(1, Duration::from_micros(2_000_300));
+    let headers = Headers::none().wait_millis(HeaderName::from_static("x-wait-ms"));
+    let layer = RateLimitLayer::new([Tier::new("t", Global, quota).jitter(Jitter::none())]);
+    let mut stack = stack(layer.headers(headers).store(store));
+    get(&mut stack).await;
+    let response = get(&mut stack).await;
+    assert_eq!(header(&response, "x-wait-ms"), Some("2001"));
+    assert_eq!(header(&response, "retry-after"), Some("3"));
+    clock.advance(Duration::from_micros(2_000_299));
+    let response = get(&mut stack).await;
+    assert_eq!(header(&response, "x-wait-ms"), Some("1"));
+    assert_eq!(header(&response, "retry-after"), Some("1"));
 }

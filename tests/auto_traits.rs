@@ -8,9 +8,9 @@ use http::{Request, Response};
 use http_body_util::Full;
 use tower::util::ServiceFn;
 use tower_throttle::clock::{ManualClock, SystemClock, Timestamp};
-use tower_throttle::key::{Drawn, IgnoreCase, KeyBuf, Or, PathPattern};
-use tower_throttle::policy::{HeaderIs, Quotas, Reason, Standing, Violation};
-use tower_throttle::response::{JsonEnvelope, PlainText, ProblemJson, Reset};
+use tower_throttle::key::{Drawn, IgnoreCase, InvalidCidr, InvalidHeaderName, InvalidPattern, KeyBuf, Or, PathPattern};
+use tower_throttle::policy::{Decided, HeaderIs, Quotas, Reason, Standing, Violation};
+use tower_throttle::response::{Draft, JsonEnvelope, PlainText, ProblemJson, Reset};
 use tower_throttle::store::memory::{Never, Usage};
 use tower_throttle::store::{Answer, Asked, Charge, Decision, FailureMode, MemoryStore, Outcome, Receipt, TierId};
 use tower_throttle::{
@@ -34,9 +34,9 @@ macro_rules! table {
 #[test]
 fn all_types_are_what_their_users_need() {
     table!(send_sync:
-        RateLimitLayer, RateLimit<Inner>, ResponseFuture<Inner, Full<Bytes>, Never>, ResponseBody<Full<Bytes>>,
+        RateLimitLayer, RateLimit<Inner>, ResponseFuture<Inner, Full<Bytes>>, ResponseBody<Full<Bytes>>,
         Tier, Plan, Plans, Quotas, Jitter, OnMissing, Verdict, Standing<'_>, Rejection, Reason, Violation, ConfigError,
-        HeaderIs, Headers, Reset, ProblemJson, PlainText, JsonEnvelope,
+        HeaderIs, Headers, Reset, Draft, Decided<'_>, InvalidCidr, InvalidHeaderName, InvalidPattern, ProblemJson, PlainText, JsonEnvelope,
         KeyBuf, Drawn, Global, GrpcMethod, Header, Path, Routes, PathPattern, PeerIp, ForwardedIp,
         Extension<String>, Or<Header, PeerIp>, IgnoreCase<Header>,
         Quota, QuotaError, Algorithm, Charge<'_>, TierId, FailureMode, Decision, Answer, Outcome, Receipt,

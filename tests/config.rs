@@ -41,6 +41,12 @@ fn tiers_and_names() {
         Tier::new("A.1M", Global, quota),
     ];
     assert_eq!(self::error(twice).tier(), Some("A.1M"));
+    // Two tiers of one name would share accounts, whatever their quotas are called.
+    let several = Tier::new("user", Global, [quota, Quota::per_minute(5)]);
+    assert_eq!(
+        self::error([several, Tier::new("USER", Global, quota)]).tier(),
+        Some("USER")
+    );
 }
 
 #[test]
@@ -179,6 +185,8 @@ fn plans() {
     disagree(vec![quota.fixed_window()], vec![Quota::per_hour(60).fixed_window()]);
     disagree(vec![quota.sliding_window(6)], vec![quota.sliding_window(10)]);
     disagree(vec![quota.sliding_log()], vec![Quota::per_second(60).sliding_log()]);
+    // One counts in milliseconds, the other in microseconds: neither can read the other's fractions.
+    disagree(vec![Quota::per_hour(10_000_019)], vec![Quota::per_second(1_000)]);
     disagree(vec![quota.in_steps(SECOND)], vec![quota]);
     disagree(vec![quota.in_steps(SECOND)], vec![quota.in_steps(SECOND * 2)]);
 
@@ -212,6 +220,15 @@ fn nonsense_panics_with_a_sentence() {
     assert!(message(|| _ = Quota::one_every(Duration::ZERO)).contains("microseconds"));
     assert!(message(|| _ = Quota::per_second(1).in_steps(Duration::ZERO)).contains("step"));
     assert!(message(|| _ = Jitter::between(SECOND, Duration::ZERO)).contains("between(min, max)"));
+    assert_eq!(
+        Jitter::try_between(SECOND, Duration::ZERO).unwrap_err().field(),
+        "jitter"
+    );
+    assert!(Jitter::try_between(Duration::ZERO, SECOND).is_ok());
+    assert_eq!(Quota::per_second(1).try_in_steps(Duration::ZERO), Err(QuotaError::Step));
+    assert!(message(|| _ = tower_throttle::GrpcMethod::new().service("/a.B", ["C"])).contains("without slashes"));
+    let retry_after = http::header::RETRY_AFTER;
+    assert!(message(|| _ = tower_throttle::Headers::none().wait_millis(retry_after)).contains("seconds"));
     assert!(message(|| _ = tower_throttle::Header::new("a b")).contains("not a header name"));
     assert!(message(|| _ = tower_throttle::PeerIp::new().ipv6_prefix(0)).contains("from 1 to 128"));
     assert!(message(|| _ = tower_throttle::ForwardedIp::forwarded().trust_hops(0)).contains("from 1 to 32"));

@@ -25,14 +25,15 @@ use tonic::Code;
 use tonic::transport::{Channel, Server};
 use tonic_types::{QuotaViolation, StatusExt as _};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
-use tower_throttle::store::FailureMode;
-use tower_throttle::{
-    Global, GrpcMethod, Header, OnMissing, PeerIp, Quota, RateLimitLayer, Rejection, Tier, store::Store,
-};
+use tower_throttle::clock::ManualClock;
+use tower_throttle::store::{FailureMode, MemoryStore, Store};
+use tower_throttle::{Global, GrpcMethod, Header, OnMissing, PeerIp, Quota, RateLimitLayer, Rejection, Tier};
 
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 
-async fn serve<St: Store>(limits: RateLimitLayer<St>) -> SocketAddr {
+/// With a clock that stands still.
+async fn serve(limits: RateLimitLayer) -> SocketAddr {
+    let limits = limits.store(MemoryStore::new().clock(ManualClock::new()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = Server::builder().accept_http1(true).layer(limits).add_service(Greeter);
@@ -72,10 +73,8 @@ async fn a_tonic_client_is_told_to_wait() {
     assert_eq!(status.code(), Code::ResourceExhausted);
 
     let delay = status.get_details_retry_info().unwrap().retry_delay.unwrap();
-    assert!(
-        (4..=7).contains(&delay.as_secs()),
-        "5 s less what has passed, and jitter: {delay:?}"
-    );
+    let jittered = Duration::from_secs(5)..=Duration::from_millis(6_250);
+    assert!(jittered.contains(&delay), "5 s and a quarter at most: {delay:?}");
     let metadata = |name: &str| status.metadata().get(name).unwrap().to_str().unwrap();
     assert_eq!(metadata("grpc-retry-pushback-ms"), delay.as_millis().to_string());
     assert_eq!(metadata("retry-after"), delay.as_millis().div_ceil(1_000).to_string());
@@ -96,6 +95,24 @@ async fn a_tonic_client_is_told_to_wait() {
         (1, "policy:user", "2 per 10s")
     );
     assert_eq!((&**quota_id, *quota_value), ("user", 2));
+
+    // A thousand more: each field tells its client one number, and no two clients need be told the same.
+    let mut waits = std::collections::HashSet::new();
+    for _ in 0..1_000 {
+        let status = say_hello(channel.clone(), "ann", "Ann").await.unwrap_err();
+        let delay = status.get_details_retry_info().unwrap().retry_delay.unwrap();
+        let pushback = status
+            .metadata()
+            .get("grpc-retry-pushback-ms")
+            .unwrap()
+            .to_str()
+            .unwrap();
+        assert!(jittered.contains(&delay));
+        assert_eq!(pushback, delay.as_millis().to_string());
+        assert!(status.message().ends_with(&format!("try again in {pushback} ms")));
+        waits.insert(delay);
+    }
+    assert!(waits.len() > 500, "{}", waits.len());
 
     // Another user is served, and then all together are too many.
     say_hello(channel.clone(), "bob", "Bob").await.unwrap();
@@ -286,7 +303,7 @@ async fn a_wait_of_months_says_do_not_retry() {
 /// Methods and services that a client invents share accounts; what it says it speaks does not matter.
 #[tokio::test]
 async fn invented_methods_share_an_account() {
-    let store = tower_throttle::store::MemoryStore::new();
+    let store = MemoryStore::new();
     let methods = GrpcMethod::new()
         .service("a.B", ["C", "D"])
         .service_with_any_method("a.Open");

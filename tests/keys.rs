@@ -64,6 +64,47 @@ fn headers_in_any_case_of_the_name() {
     assert_eq!(draw(&Header::new("x-user-id"), &twice).unwrap(), a);
 }
 
+/// A lower-case letter may be a byte of an address, or of a number.
+#[test]
+fn ignoring_case_leaves_bytes_alone() {
+    let by = Header::new("x-user-id").or(PeerIp::new()).ignore_case();
+    let key = |address: &str| draw(&by, &from(address.parse().unwrap(), &[])).unwrap();
+    assert_ne!(key("10.0.0.65"), key("10.0.0.97"));
+    let number = (|parts: &Parts| parts.uri.path().len() as u64 + 64).ignore_case();
+    assert_ne!(draw(&number, &get("/")), draw(&number, &get(&"/".repeat(33))));
+}
+
+/// An address from a middleware counts as the peer's does: one client has all of its /64.
+#[test]
+fn an_address_is_grouped_wherever_it_comes_from() {
+    let by = Extension::<IpAddr>::new();
+    let key = |address: &str| {
+        let mut parts = get("/");
+        parts.extensions.insert(address.parse::<IpAddr>().unwrap());
+        draw(&by, &parts).unwrap()
+    };
+    assert_eq!(key("2001:db8::1"), key("2001:db8::2"));
+    assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+    assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+    assert_ne!(key("192.0.2.2"), key("192.0.2.1"));
+}
+
+/// What an extractor does to its buffer is its own affair.
+#[test]
+fn a_buffer_that_was_taken_away_is_no_panic() {
+    let taker = from_fn(|_: &Parts, key: &mut KeyBuf| {
+        *key = KeyBuf::new();
+        Drawn::Key
+    });
+    assert!(draw(&(Path, taker).ignore_case(), &get("/")).is_ok());
+}
+
+#[test]
+fn extractors_chosen_at_run_time() {
+    let by: Box<dyn KeyExtractor> = if cfg!(test) { Box::new(Path) } else { Box::new(Global) };
+    assert!(draw(&(by, Global), &get("/")).is_ok());
+}
+
 #[test]
 fn parts_never_run_together() {
     let pair = (Header::new("a"), Header::new("b"));
@@ -315,6 +356,21 @@ fn the_client_behind_trusted_networks() {
 }
 
 #[test]
+fn trust_adds_up_and_is_of_one_kind() {
+    let by = ForwardedIp::x_forwarded_for()
+        .trust(["10.0.0.0/8"])
+        .trust(["::ffff:192.168.0.0/112"]);
+    let hops = [("x-forwarded-for", "198.51.100.7, 192.168.0.1")];
+    assert_eq!(
+        draw(&by, &from("10.0.0.1".parse().unwrap(), &hops)).unwrap(),
+        key_of("198.51.100.7")
+    );
+    let both = std::panic::catch_unwind(|| ForwardedIp::forwarded().trust(["10.0.0.0/8"]).trust_hops(1));
+    assert!(both.is_err(), "the peer of a hop is not checked");
+    assert!(std::panic::catch_unwind(|| ForwardedIp::forwarded().trust_hops(1).trust(["10.0.0.0/8"])).is_err());
+}
+
+#[test]
 fn the_client_behind_forwarded() {
     let by = ForwardedIp::forwarded().trust(["10.0.0.0/8"]).ipv6_prefix(128);
     for (lines, client) in [
@@ -392,6 +448,12 @@ fn a_header_of_ten_thousand_entries() {
     let endless = "1".repeat(100_000);
     assert_eq!(
         draw(&by, &from(peer, &[("x-forwarded-for", &endless)])).unwrap(),
+        key_of("10.0.0.1")
+    );
+    // Commas without end are elements too.
+    let commas = format!("198.51.100.7{}", ",".repeat(100_000));
+    assert_eq!(
+        draw(&by, &from(peer, &[("x-forwarded-for", &commas)])).unwrap(),
         key_of("10.0.0.1")
     );
     let lines = vec![("x-forwarded-for", "10.0.0.3"); 5_000];

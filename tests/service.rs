@@ -182,14 +182,17 @@ async fn an_idle_clone_keeps_no_permit_of_a_concurrency_limit() {
 
 #[tokio::test]
 async fn works_over_a_buffer() {
-    let mut service = ServiceBuilder::new()
+    let service = ServiceBuilder::new()
         .layer(refuses_after(5))
         .buffer(1)
         .service(Probe::default());
+    // Clones that were refused idle, and must keep no slot of the buffer.
+    let mut clones = vec![service; 4];
     let mut admitted = 0;
-    for _ in 0..20 {
-        let response = service.ready().await.unwrap().call(request()).await.unwrap();
-        admitted += usize::from(response.status() == StatusCode::OK);
+    for nth in 0..20 {
+        let ready = tokio::time::timeout(Duration::from_secs(30), clones[nth % 4].ready());
+        let service = ready.await.expect("slots are given up").unwrap();
+        admitted += usize::from(service.call(request()).await.unwrap().status() == StatusCode::OK);
     }
     assert_eq!(admitted, 5);
 }
@@ -358,7 +361,7 @@ async fn a_refusal_carries_its_rejection() {
 /// Any body in, any body of `Bytes` out.
 #[tokio::test]
 async fn any_body_will_do() {
-    async fn check<Req, Res>(request_body: Req, response_body: fn() -> Res)
+    async fn check<Req, Res>(request_body: Req, again: Req, response_body: fn() -> Res)
     where
         Res: http_body::Body<Data = Bytes> + Send + 'static,
         Res::Error: std::fmt::Debug,
@@ -378,16 +381,29 @@ async fn any_body_will_do() {
         assert_eq!(response.body().is_end_stream(), response_body().is_end_stream());
         let inner = response.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(inner, response_body().collect().await.unwrap().to_bytes());
+
+        let refused = service.ready().await.unwrap().call(Request::new(again)).await.unwrap();
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        let length = refused.body().size_hint().exact().expect("a body of known length");
+        assert!(!refused.body().is_end_stream());
+        let body = refused.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body.len() as u64, length);
+        assert!(
+            body.starts_with(b"{\"type\":"),
+            "whatever the inner body, ours is whole"
+        );
     }
-    check((), || Full::<Bytes>::from("full")).await;
-    check("text", Empty::<Bytes>::new).await;
-    check(Full::<Bytes>::default(), || BoxBody::new(Full::<Bytes>::from("boxed"))).await;
-    check(axum::body::Body::empty(), || axum::body::Body::from("axum")).await;
-    check(tonic::body::Body::empty(), || {
-        tonic::body::Body::new(Full::<Bytes>::from("tonic"))
+    check((), (), || Full::<Bytes>::from("full")).await;
+    check("text", "", Empty::<Bytes>::new).await;
+    check(Full::<Bytes>::default(), Full::default(), || {
+        BoxBody::new(Full::<Bytes>::from("boxed"))
     })
     .await;
-    check(vec![1_u8], tower_throttle::ResponseBody::<Full<Bytes>>::default).await;
+    let (one, other) = (axum::body::Body::empty(), axum::body::Body::empty());
+    check(one, other, || axum::body::Body::from("axum")).await;
+    let (one, other) = (tonic::body::Body::empty(), tonic::body::Body::empty());
+    check(one, other, || tonic::body::Body::new(Full::<Bytes>::from("tonic"))).await;
+    check(vec![1_u8], vec![], tower_throttle::ResponseBody::<Full<Bytes>>::default).await;
 }
 
 /// Layers as their users stack them, so that it is known to compile: behind a timeout, and in both orders.
@@ -456,6 +472,7 @@ async fn tiers_are_for_the_requests_they_are_for() {
             .as_u16()
     };
     for _ in 0..3 {
+        assert_eq!(status("HEAD", "/things/1", "x").await, 200);
         assert_eq!(status("GET", "/things/1", "x").await, 200);
         assert_eq!(status("POST", "/other", "x").await, 200);
     }
@@ -464,6 +481,18 @@ async fn tiers_are_for_the_requests_they_are_for() {
     assert_eq!(status("PUT", "/things/2", "x").await, 429);
     assert_eq!(status("GET", "/", "bot").await, 200);
     assert_eq!(status("GET", "/", "bot").await, 429);
+}
+
+/// Servers run the handler of GET for HEAD too, so it must not be a way around.
+#[tokio::test]
+async fn a_tier_for_get_is_for_head_too() {
+    let reads = Tier::new("reads", Global, Quota::new(2, HOUR)).only(Method::GET);
+    let mut service = RateLimitLayer::new([reads]).layer(Probe::default());
+    for (method, expected) in [("GET", 200), ("HEAD", 200), ("HEAD", 429), ("GET", 429), ("POST", 200)] {
+        let request = Request::builder().method(method).body(Full::default()).unwrap();
+        let response = service.ready().await.unwrap().call(request).await.unwrap();
+        assert_eq!(response.status().as_u16(), expected, "{method}");
+    }
 }
 
 #[tokio::test]

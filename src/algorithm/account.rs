@@ -17,8 +17,8 @@ pub(crate) trait Account: Default + Send {
     type Reading: Copy;
 
     /// Follows a clock that stepped back by more than a second, by moving the account along; what it has left stays
-    /// the same. Small steps are sat out instead: `read` takes the time of the last write for `now`.
-    fn heal(&mut self, terms: &Terms<'_>, real: u64);
+    /// the same. Whether it had to. Small steps are sat out instead: `read` takes the time of the last write for `now`.
+    fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool;
 
     fn read(&self, terms: &Terms<'_>, real: u64) -> Self::Reading;
 
@@ -31,19 +31,19 @@ pub(crate) trait Account: Default + Send {
     /// Charges `cost`, which `answer` has just admitted.
     fn charge(&mut self, reading: &Self::Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
 
-    /// What `give_back` needs to know of a charge just made.
-    fn mark(&self) -> u64;
+    /// What `give_back` needs to know of a charge of `cost` just made.
+    fn mark(&self, cost: u64) -> u64;
 
-    /// Gives back `cost` of a charge made at `at` that left `mark`: as much of it as certainly still weighs on the
-    /// account, never more.
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, at: u64, mark: u64);
+    /// Gives back `cost` of a charge that left `mark`: as much of it as certainly still weighs on the account, never
+    /// more. The account has not been healed nor forgotten since.
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64);
 
     /// From when on the account cannot be told from a new one.
     fn reset_at(&self, terms: &Terms<'_>) -> u64;
 
-    /// No earlier than `reset_at` for whichever key the account belongs to.
-    fn reset_at_latest(&self, quota: &Quota) -> u64 {
-        self.reset_at(&Terms { quota, key: &[] })
+    /// The phase of its refills, kept by accounts that are refilled in steps.
+    fn phase(&self) -> u64 {
+        0
     }
 
     /// How many log entries it holds, for those that hold any.
@@ -57,23 +57,43 @@ pub(crate) trait Account: Default + Send {
     }
 }
 
-/// A quota, and the key it is applied to.
+/// A quota, as it applies to one key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) quota: &'a Quota,
-    pub(crate) key: &'a [u8],
+    /// How long after the multiples of the step its bucket is refilled; 0 for all that is not refilled in steps.
+    phase: u64,
 }
 
-impl Terms<'_> {
-    /// The instants at which a bucket under these terms is refilled.
-    pub(super) fn refills(&self) -> Grid {
-        let tick = self.quota.rate().tick;
-        match self.quota.algorithm() {
+impl<'a> Terms<'a> {
+    pub(crate) fn new(quota: &'a Quota, key: &[u8]) -> Self {
+        let phase = match quota.algorithm() {
             Algorithm::SteppedBucket { step, aligned: false } => {
-                Grid::shifted(step, phase(self.key, step / tick) * tick)
+                let tick = quota.rate().tick;
+                phase(key, step / tick) * tick
             }
-            Algorithm::SteppedBucket { step, .. } => Grid::new(step),
-            _ => Grid::new(tick),
+            _ => 0,
+        };
+        Self { quota, phase }
+    }
+
+    /// The same quota, for the key that `account` belongs to.
+    pub(crate) fn of<A: Account>(&self, account: &A) -> Self {
+        Self {
+            phase: account.phase(),
+            ..*self
+        }
+    }
+
+    pub(super) const fn phase(&self) -> u64 {
+        self.phase
+    }
+
+    /// The instants at which a bucket under these terms is refilled.
+    pub(super) const fn refills(&self) -> Grid {
+        match self.quota.algorithm() {
+            Algorithm::SteppedBucket { step, .. } => Grid::shifted(step, self.phase),
+            _ => Grid::new(self.quota.rate().tick),
         }
     }
 }

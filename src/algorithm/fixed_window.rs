@@ -19,7 +19,7 @@ impl Account for FixedWindow {
     /// The account as it would be written now.
     type Reading = Self;
 
-    fn heal(&mut self, terms: &Terms<'_>, real: u64) {
+    fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
             let step = if aligned(terms) {
                 let windows = windows(terms);
@@ -29,7 +29,9 @@ impl Account for FixedWindow {
             };
             self.start = self.start.saturating_sub(step);
             self.at = real;
+            return true;
         }
+        false
     }
 
     fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
@@ -67,13 +69,17 @@ impl Account for FixedWindow {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
-    fn mark(&self) -> u64 {
-        self.start
+    /// The window, and whether the charge opened it.
+    fn mark(&self, cost: u64) -> u64 {
+        2 * self.start + u64::from(self.count == cost)
     }
 
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, at: u64, mark: u64) {
+    /// A charge that opened a window of its own is given back only if nothing else is in it. Otherwise the window would
+    /// go on without its first request, end too early for the others, and let through one too many.
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
         let reading = self.read(terms, real);
-        if self.at >= at && reading.count > 0 && reading.start == mark {
+        let opener = mark % 2 == 1 && !aligned(terms);
+        if reading.count > 0 && reading.start == mark / 2 && (!opener || reading.count <= cost) {
             *self = Self {
                 count: reading.count.saturating_sub(cost),
                 ..reading

@@ -5,6 +5,7 @@ mod fixed_window;
 mod grid;
 mod sliding_log;
 mod sliding_window;
+mod stepped_bucket;
 mod token_bucket;
 mod trail;
 mod weighted_window;
@@ -12,6 +13,7 @@ mod weighted_window;
 pub(crate) use self::{
     account::{Account, Terms},
     fixed_window::FixedWindow,
+    stepped_bucket::SteppedBucket,
     token_bucket::TokenBucket,
     trail::Trail,
     weighted_window::WeightedWindow,

@@ -4,7 +4,6 @@
 //! what is missing now is the time until then. In whole numbers: a token is worth `p / l` ticks, so the instant is
 //! kept as `whole + rem / l`, and a debt is counted in units of `1 / l` tick.
 
-use crate::quota::{Algorithm, Quota};
 use crate::store::{Answer, Decision};
 
 use super::account::{Account, Terms, stepped_back};
@@ -33,14 +32,16 @@ pub(crate) struct Reading {
 impl Account for TokenBucket {
     type Reading = Reading;
 
-    fn heal(&mut self, terms: &Terms<'_>, real: u64) {
+    fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
             // From refill to refill, so that the same number of tokens is missing after as before.
             let refills = terms.refills();
             let step = refills.floor(self.at) - refills.floor(real);
             self.whole = self.whole.saturating_sub(step);
             self.at = real;
+            return true;
         }
+        false
     }
 
     fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
@@ -104,20 +105,16 @@ impl Account for TokenBucket {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
-    fn mark(&self) -> u64 {
+    fn mark(&self, _: u64) -> u64 {
         self.whole
     }
 
     /// Had the charge never been made, the bucket would have been full no earlier than `mark`, less what was charged;
     /// from then on it would have lost its refills to overflow. So what certainly still weighs on the account is
     /// what was charged, but no more than lies between now and `mark`.
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, at: u64, mark: u64) {
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
         let rate = terms.quota.rate();
         let reading = self.read(terms, real);
-        if self.at < at {
-            // The clock has stepped back since: what is left of the charge is unknown.
-            return;
-        }
         let weighs = ticks(mark, rate.tick)
             .saturating_sub(reading.refill)
             .saturating_mul(rate.l);
@@ -128,6 +125,9 @@ impl Account for TokenBucket {
     }
 
     fn reset_at(&self, terms: &Terms<'_>) -> u64 {
+        if self.whole == 0 {
+            return self.at;
+        }
         let tick = terms.quota.rate().tick;
         let full = if self.rem > 0 {
             self.whole.saturating_add(tick)
@@ -135,14 +135,6 @@ impl Account for TokenBucket {
             self.whole
         };
         terms.refills().ceil(full).max(self.at)
-    }
-
-    fn reset_at_latest(&self, quota: &Quota) -> u64 {
-        let step = match quota.algorithm() {
-            Algorithm::SteppedBucket { step, .. } => step,
-            _ => quota.rate().tick,
-        };
-        self.whole.saturating_add(step).max(self.at)
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Reading {
 impl Account for Trail {
     type Reading = Reading;
 
-    fn heal(&mut self, terms: &Terms<'_>, real: u64) {
+    fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
             let buckets = Shape::of(terms).buckets();
             let step = buckets.index(self.at) - buckets.index(real);
@@ -57,7 +57,9 @@ impl Account for Trail {
                 entry.bucket = entry.bucket.saturating_sub(step);
             }
             self.at = real;
+            return true;
         }
+        false
     }
 
     fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
@@ -96,6 +98,10 @@ impl Account for Trail {
 
     fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         self.entries.drain(..reading.first);
+        // What is counted is entries, so room for many more of them must not be kept.
+        if self.entries.capacity() > 4 * self.entries.len().max(4) {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
         self.base = reading.base;
         self.at = reading.now;
         let count = reading.count + cost;
@@ -118,16 +124,16 @@ impl Account for Trail {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
-    fn mark(&self) -> u64 {
+    fn mark(&self, _: u64) -> u64 {
         self.entries.back().map_or(0, |entry| entry.bucket)
     }
 
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, at: u64, mark: u64) {
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
         let reading = self.read(terms, real);
         let Ok(index) = self.entries.binary_search_by_key(&mark, |entry| entry.bucket) else {
             return;
         };
-        if self.at < at || index < reading.first {
+        if index < reading.first {
             return;
         }
         let before = match index {

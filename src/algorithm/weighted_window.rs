@@ -20,13 +20,15 @@ impl Account for WeightedWindow {
     /// The account as it would be written now.
     type Reading = Self;
 
-    fn heal(&mut self, terms: &Terms<'_>, real: u64) {
+    fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
             let windows = windows(terms);
             let step = windows.floor(self.at) - windows.floor(real);
             self.start = self.start.saturating_sub(step);
             self.at = real;
+            return true;
         }
+        false
     }
 
     fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
@@ -78,14 +80,11 @@ impl Account for WeightedWindow {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
-    fn mark(&self) -> u64 {
+    fn mark(&self, _: u64) -> u64 {
         self.start
     }
 
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, at: u64, mark: u64) {
-        if self.at < at {
-            return;
-        }
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
         let mut reading = self.read(terms, real);
         if reading.start == mark {
             reading.count = reading.count.saturating_sub(cost);

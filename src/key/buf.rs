@@ -13,8 +13,8 @@ pub struct KeyBuf {
     bytes: SmallVec<[u8; 128]>,
 }
 
-/// What stands before, or instead of, the bytes of a part; any greater number is the length of a part, plus
-/// [`LENGTH`].
+/// What stands before, or instead of, the bytes of a part. Any greater number is [`PART`] and twice the length of a
+/// part, and one more if it is text.
 #[derive(Clone, Copy)]
 pub(super) enum Sign {
     Missing = 0,
@@ -24,7 +24,7 @@ pub(super) enum Sign {
     End = 3,
 }
 
-const LENGTH: usize = 4;
+const PART: usize = 4;
 
 impl KeyBuf {
     /// An empty buffer.
@@ -33,9 +33,18 @@ impl KeyBuf {
         Self::default()
     }
 
-    /// Adds a part.
+    /// Adds a part: bytes, always compared as they are.
     pub fn push(&mut self, part: &[u8]) {
-        self.push_number(part.len() + LENGTH);
+        self.push_part(part, false);
+    }
+
+    /// Adds a part that is text, in whatever encoding: [`ignore_case`](super::KeyExtractor::ignore_case) applies to it.
+    pub fn push_text(&mut self, text: &[u8]) {
+        self.push_part(text, true);
+    }
+
+    fn push_part(&mut self, part: &[u8], is_text: bool) {
+        self.push_number(PART + 2 * part.len() + usize::from(is_text));
         self.bytes.extend_from_slice(part);
     }
 
@@ -64,18 +73,22 @@ impl KeyBuf {
         self.bytes.truncate(mark);
     }
 
+    /// What was pushed between two marks; nothing if an extractor has put another buffer in this one's place.
     pub(crate) fn between(&self, range: Range<usize>) -> &[u8] {
-        &self.bytes[range]
+        self.bytes.get(range).unwrap_or_default()
     }
 
-    /// Turns ASCII letters of the parts since `mark`, and only of the parts, to lower case.
+    /// Turns ASCII letters of the text since `mark`, and of nothing else, to lower case.
     pub(super) fn lower_case_since(&mut self, mark: usize) {
-        let mut rest = &mut self.bytes[mark..];
+        let mut rest = self.bytes.get_mut(mark..).unwrap_or_default();
         while !rest.is_empty() {
             let (number, length) = number_at(rest);
-            let part = number.saturating_sub(LENGTH).min(rest.len() - length);
-            rest[length..length + part].make_ascii_lowercase();
-            rest = &mut rest[length + part..];
+            let part = number.saturating_sub(PART);
+            let end = rest.len().min(length + part / 2);
+            if part % 2 == 1 {
+                rest[length..end].make_ascii_lowercase();
+            }
+            rest = &mut rest[end..];
         }
     }
 
@@ -115,10 +128,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Every other part is text.
     fn key(parts: &[Vec<u8>]) -> KeyBuf {
         let mut key = KeyBuf::new();
-        for part in parts {
-            key.push(part);
+        for (nth, part) in parts.iter().enumerate() {
+            key.push_part(part, nth % 2 == 1);
         }
         key
     }
@@ -133,12 +147,16 @@ mod tests {
         }
 
         #[test]
-        fn lower_case_touches_letters_and_no_lengths(
+        fn lower_case_touches_text_and_nothing_else(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..5),
         ) {
             let mut lowered = key(&parts);
             lowered.lower_case_since(0);
-            let expected: Vec<_> = parts.iter().map(|part| part.to_ascii_lowercase()).collect();
+            let lower_case = |(nth, part): (usize, &Vec<u8>)| match nth % 2 {
+                1 => part.to_ascii_lowercase(),
+                _ => part.clone(),
+            };
+            let expected: Vec<_> = parts.iter().enumerate().map(lower_case).collect();
             let expected = key(&expected);
             prop_assert_eq!(lowered.as_bytes(), expected.as_bytes());
         }

@@ -18,8 +18,8 @@ pub struct Endpoint;
 impl KeyExtractor for Endpoint {
     fn draw(&self, parts: &Parts, key: &mut KeyBuf) -> Drawn {
         if let Some(path) = parts.extensions.get::<MatchedPath>() {
-            key.push(method::name(&parts.method).as_bytes());
-            key.push(path.as_str().as_bytes());
+            key.push_text(method::name(&parts.method).as_bytes());
+            key.push_text(path.as_str().as_bytes());
         }
         // Without parts it is the account of all that match nothing.
         Drawn::Key

@@ -1,6 +1,7 @@
 //! What an earlier middleware found out.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::request::Parts;
 
@@ -25,7 +26,7 @@ pub struct Extension<T> {
     draw: Draw<T>,
 }
 
-type Draw<T> = Box<dyn Fn(&T, &mut KeyBuf) -> Drawn + Send + Sync>;
+type Draw<T> = Arc<dyn Fn(&T, &mut KeyBuf) -> Drawn + Send + Sync>;
 
 impl<T: Send + Sync + 'static> Extension<T> {
     /// By the value itself.
@@ -35,14 +36,25 @@ impl<T: Send + Sync + 'static> Extension<T> {
         for<'a> &'a T: IntoKey,
     {
         Self {
-            draw: Box::new(|value, key| value.into_key(key)),
+            draw: Arc::new(|value, key| value.into_key(key)),
         }
     }
 
     /// By something of the value.
     pub fn by<K: IntoKey>(of: impl Fn(&T) -> K + Send + Sync + 'static) -> Self {
+        Self::with(move |value, key| of(value).into_key(key))
+    }
+
+    /// By what a function pushes, which may borrow from the value: `|user, key| user.name.as_str().into_key(key)`.
+    pub fn with(draw: impl Fn(&T, &mut KeyBuf) -> Drawn + Send + Sync + 'static) -> Self {
+        Self { draw: Arc::new(draw) }
+    }
+}
+
+impl<T> Clone for Extension<T> {
+    fn clone(&self) -> Self {
         Self {
-            draw: Box::new(move |value, key| of(value).into_key(key)),
+            draw: Arc::clone(&self.draw),
         }
     }
 }

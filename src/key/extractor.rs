@@ -71,6 +71,13 @@ where
     }
 }
 
+/// For extractors that are chosen at run time.
+impl KeyExtractor for Box<dyn KeyExtractor> {
+    fn draw(&self, parts: &Parts, key: &mut KeyBuf) -> Drawn {
+        (**self).draw(parts, key)
+    }
+}
+
 /// Draws keys by a function that pushes their parts: for those who want to borrow from the request, or to exempt it.
 ///
 /// ```
@@ -81,7 +88,7 @@ where
 ///     match parts.uri.path().split('/').nth(1) {
 ///         Some("internal") => Drawn::Exempt,
 ///         Some(segment) => {
-///             key.push(segment.as_bytes());
+///             key.push_text(segment.as_bytes());
 ///             Drawn::Key
 ///         }
 ///         None => Drawn::Missing,

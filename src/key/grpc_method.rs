@@ -42,20 +42,29 @@ impl GrpcMethod {
     }
 
     /// Adds a service, `package.Service`, with those of its methods that are counted apart.
+    ///
+    /// # Panics
+    ///
+    /// If a name is empty or contains a slash.
     #[must_use]
     pub fn service<M: Into<String>>(self, name: impl Into<String>, methods: impl IntoIterator<Item = M>) -> Self {
-        let methods = methods.into_iter().map(Into::into).collect();
-        self.with(name.into(), Methods::Named(methods))
+        let methods = methods.into_iter().map(|method| checked(method.into()));
+        self.with(name.into(), Methods::Named(methods.collect()))
     }
 
     /// Adds a service whose methods are not known here: every method that a client names is counted apart, also one
     /// that does not exist.
+    ///
+    /// # Panics
+    ///
+    /// If the name is empty or contains a slash.
     #[must_use]
     pub fn service_with_any_method(self, name: impl Into<String>) -> Self {
         self.with(name.into(), Methods::Any)
     }
 
     fn with(mut self, name: String, methods: Methods) -> Self {
+        let name = checked(name);
         self.services.push(Service { name, methods });
         self
     }
@@ -65,11 +74,20 @@ impl GrpcMethod {
         let Some((service, method)) = path.strip_prefix('/').and_then(|path| path.split_once('/')) else {
             return (None, None);
         };
-        match self.services.iter().find(|known| known.name == service) {
-            Some(known) => (Some(service), known.knows(method).then_some(method)),
+        let mut named = self.services.iter().filter(|known| known.name == service).peekable();
+        match named.peek() {
+            Some(_) => (Some(service), named.any(|known| known.knows(method)).then_some(method)),
             None => (None, None),
         }
     }
+}
+
+fn checked(name: String) -> String {
+    assert!(
+        !name.is_empty() && !name.contains('/'),
+        "{name:?} is not a name of gRPC; write service(\"package.Service\", [\"Method\"]), without slashes"
+    );
+    name
 }
 
 impl Service {
@@ -85,7 +103,7 @@ impl KeyExtractor for GrpcMethod {
     fn draw(&self, parts: &Parts, key: &mut KeyBuf) -> Drawn {
         let (service, method) = self.of(parts.uri.path());
         for part in [service, method].into_iter().flatten() {
-            key.push(part.as_bytes());
+            key.push_text(part.as_bytes());
         }
         Drawn::Key
     }

@@ -51,7 +51,7 @@ impl KeyExtractor for Header {
     fn draw(&self, parts: &Parts, key: &mut KeyBuf) -> Drawn {
         match parts.headers.get(&self.name) {
             Some(value) if !value.is_empty() => {
-                key.push(value.as_bytes());
+                key.push_text(value.as_bytes());
                 Drawn::Key
             }
             _ => Drawn::Missing,

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::HeaderValue;
 
+use super::ip::Group;
 use super::{Drawn, KeyBuf};
 
 /// A value that can be a key. `None` is a missing one.
@@ -23,36 +25,43 @@ impl<K: IntoKey> IntoKey for Option<K> {
     }
 }
 
-macro_rules! by_bytes {
-    ($($kind:ty: $value:ident => $bytes:expr;)*) => {$(
+macro_rules! by {
+    ($push:ident: $($kind:ty),*) => {$(
         impl IntoKey for $kind {
             fn into_key(self, key: &mut KeyBuf) -> Drawn {
-                let $value = self;
-                key.push($bytes);
+                key.$push(AsRef::<[u8]>::as_ref(&self));
                 Drawn::Key
             }
         }
     )*};
 }
 
-by_bytes! {
-    &str: text => text.as_bytes();
-    &String: text => text.as_bytes();
-    String: text => text.as_bytes();
-    Cow<'_, str>: text => text.as_bytes();
-    &[u8]: bytes => bytes;
-    &Vec<u8>: bytes => bytes;
-    Vec<u8>: bytes => &bytes;
-    &HeaderValue: value => value.as_bytes();
-    HeaderValue: value => value.as_bytes();
-    char: letter => letter.encode_utf8(&mut [0; 4]).as_bytes();
-    bool: truth => &[u8::from(truth)];
+by!(push_text: &str, &String, String, &HeaderValue, HeaderValue);
+by!(push: &[u8], &Vec<u8>, Vec<u8>);
+
+macro_rules! by_text {
+    ($($kind:ty),*) => {$(
+        impl IntoKey for $kind {
+            fn into_key(self, key: &mut KeyBuf) -> Drawn {
+                let text: &str = &self;
+                text.into_key(key)
+            }
+        }
+    )*};
 }
+
+by_text!(Cow<'_, str>, Box<str>, &Box<str>, Arc<str>, &Arc<str>);
 
 impl<const N: usize> IntoKey for [u8; N] {
     fn into_key(self, key: &mut KeyBuf) -> Drawn {
         key.push(&self);
         Drawn::Key
+    }
+}
+
+impl<const N: usize> IntoKey for &[u8; N] {
+    fn into_key(self, key: &mut KeyBuf) -> Drawn {
+        (*self).into_key(key)
     }
 }
 
@@ -75,13 +84,17 @@ macro_rules! by_number {
 
 by_number!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 
-/// Whole, as given; [`PeerIp`](super::PeerIp) groups IPv6 addresses, this does not.
+/// As [`PeerIp`](super::PeerIp) counts them: IPv6 addresses by their /64, for one client has them all. To count by
+/// the whole address, return its octets.
 impl IntoKey for IpAddr {
     fn into_key(self, key: &mut KeyBuf) -> Drawn {
-        match self.to_canonical() {
-            Self::V4(address) => key.push(&address.octets()),
-            Self::V6(address) => key.push(&address.octets()),
-        }
+        Group::default().push(self, key);
         Drawn::Key
+    }
+}
+
+impl IntoKey for &IpAddr {
+    fn into_key(self, key: &mut KeyBuf) -> Drawn {
+        (*self).into_key(key)
     }
 }

@@ -13,7 +13,7 @@ pub struct Path;
 
 impl KeyExtractor for Path {
     fn draw(&self, parts: &Parts, key: &mut KeyBuf) -> Drawn {
-        key.push(parts.uri.path().as_bytes());
+        key.push_text(parts.uri.path().as_bytes());
         Drawn::Key
     }
 }
@@ -62,8 +62,8 @@ impl KeyExtractor for Routes {
     fn draw(&self, parts: &Parts, key: &mut KeyBuf) -> Drawn {
         let path = parts.uri.path();
         if let Some(nth) = self.patterns.iter().position(|pattern| pattern.matches(path)) {
-            key.push(method::name(&parts.method).as_bytes());
-            key.push(self.patterns[nth].as_str().as_bytes());
+            key.push_text(method::name(&parts.method).as_bytes());
+            key.push_text(self.patterns[nth].as_str().as_bytes());
         }
         Drawn::Key
     }

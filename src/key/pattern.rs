@@ -4,7 +4,10 @@ use std::fmt;
 
 /// A pattern for paths, as axum writes them: `/users/{id}` for any one segment, `/files/{*rest}` for all the rest.
 ///
-/// Paths are compared as they were sent, letter by letter: `/users` is not `/users/`, nor `/Users`, nor `/%75sers`.
+/// Paths are compared as they are, letter by letter: `/users` is not `/users/`, nor `/Users`, nor `/%75sers`.
+///
+/// A layer inside of a router that axum has nested sees paths without the prefix of the nest: write them so, or put
+/// the layer outside.
 ///
 /// ```
 /// use tower_throttle::key::PathPattern;

@@ -24,22 +24,23 @@ pub(super) fn check(tiers: Vec<Tier>) -> Result<Vec<Checked>, ConfigError> {
             "write from 1 to 256 tiers; to limit nothing, use enabled(false)",
         ));
     }
-    let mut labels = HashSet::new();
+    let mut names = HashSet::new();
     let mut next_index = 0;
     tiers
         .into_iter()
         .map(|tier| {
             check_tier(&tier).map_err(|error| error.of_tier(&tier.name))?;
             let checked = checked(&tier, &mut next_index);
-            // Of a tier with one plan or several: their labels are alike.
-            for limit in &checked.plans[0] {
-                if !labels.insert(limit.label.to_ascii_lowercase()) {
+            // The tier's own name, which accounts go by, and those of its quotas, which clients see; often the same.
+            let own: HashSet<_> = (checked.plans[0].iter().map(|limit| &*limit.label))
+                .chain([&*tier.name])
+                .map(str::to_ascii_lowercase)
+                .collect();
+            for name in own {
+                if !names.insert(name.clone()) {
                     return Err(ConfigError::new(
                         "name",
-                        format!(
-                            "the name {:?} is taken; no two may be alike, not even but for case",
-                            limit.label
-                        ),
+                        format!("the name {name:?} is taken; no two may be alike, not even but for case"),
                     )
                     .of_tier(&tier.name));
                 }
@@ -97,7 +98,7 @@ fn check_plans(plans: &[Plan]) -> Result<(), ConfigError> {
         if !agree {
             let advice = format!(
                 "plans {:?} and {:?} disagree; give all plans of a tier the same number of quotas with the same \
-                 algorithms, windows also the same period",
+                 algorithms, windows also the same period (and do not mix buckets of odd rates per hour with others)",
                 first.name, other.name
             );
             return Err(ConfigError::new("plans", advice));
@@ -109,9 +110,12 @@ fn check_plans(plans: &[Plan]) -> Result<(), ConfigError> {
 /// Whether an account charged under one quota means something under the other.
 fn share_accounts(one: &Quota, other: &Quota) -> bool {
     match (one.algorithm(), other.algorithm()) {
-        (Algorithm::TokenBucket, Algorithm::TokenBucket) => true,
+        // Both keep fractions of a tick, and must mean the same by it.
+        (Algorithm::TokenBucket, Algorithm::TokenBucket) => one.rate().tick == other.rate().tick,
         (Algorithm::SlidingLog { .. }, Algorithm::SlidingLog { .. }) => one.period() == other.period(),
-        (step @ Algorithm::SteppedBucket { .. }, other) => step == other,
+        (step @ Algorithm::SteppedBucket { .. }, other_step) => {
+            step == other_step && one.rate().tick == other.rate().tick
+        }
         (window, other_window) => window == other_window && one.period() == other.period(),
     }
 }
@@ -173,7 +177,7 @@ fn labels(name: &str, plans: &[Plan]) -> Vec<Arc<str>> {
 }
 
 /// A time in its largest whole unit.
-pub(super) fn short(time: Duration) -> String {
+pub(crate) fn short(time: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [
         (86_400_000_000, "d"),
         (3_600_000_000, "h"),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::error::ConfigError;
+
 /// How much is added to a told wait, drawn anew for each refusal.
 ///
 /// It only ever adds: a client never returns before its time.
@@ -36,17 +38,31 @@ impl Jitter {
     /// If `min` is more than `max`, or `max` more than a day.
     #[must_use]
     pub const fn between(min: Duration, max: Duration) -> Self {
-        let (min, max) = (min.as_micros(), max.as_micros());
-        assert!(
-            min <= max && max <= 86_400_000_000,
-            "a jitter must be from a smaller to a larger time, of at most a day; write it as between(min, max)"
-        );
-        Self {
-            range: Range::Between {
-                min: min as u64,
-                max: max as u64,
-            },
+        match Self::checked(min, max) {
+            Some(jitter) => jitter,
+            None => panic!("{}", ADVICE),
         }
+    }
+
+    /// From `min` to `max`, for times known only at run time.
+    ///
+    /// # Errors
+    ///
+    /// Where [`between`](Self::between) panics.
+    pub fn try_between(min: Duration, max: Duration) -> Result<Self, ConfigError> {
+        Self::checked(min, max).ok_or_else(|| ConfigError::new("jitter", ADVICE))
+    }
+
+    const fn checked(min: Duration, max: Duration) -> Option<Self> {
+        let (min, max) = (min.as_micros(), max.as_micros());
+        if min > max || max > 86_400_000_000 {
+            return None;
+        }
+        let range = Range::Between {
+            min: min as u64,
+            max: max as u64,
+        };
+        Some(Self { range })
     }
 
     /// None: the same wait for all.
@@ -64,6 +80,9 @@ impl Jitter {
         min + dice.below(max - min + 1)
     }
 }
+
+const ADVICE: &str =
+    "a jitter must be from a smaller to a larger time, of at most a day; write it as between(min, max)";
 
 /// Random numbers, as many as are asked for: SplitMix64, whose steps threads can take at once.
 #[derive(Clone, Debug)]

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use crate::quota::Quota;
 use crate::store::TierId;
 
-pub(crate) use self::{drawing::Lines, jitter::Dice};
+pub(crate) use self::{check::short, drawing::Lines, jitter::Dice};
 pub use self::{
     error::ConfigError,
-    hook::DecisionHook,
+    hook::{Decided, DecisionHook},
     jitter::Jitter,
     plan::{Plan, Plans, Quotas},
     rejection::{Reason, Rejection, Violation},

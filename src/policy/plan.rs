@@ -28,16 +28,23 @@ impl Plan {
 ///
 /// ```
 /// use http::request::Parts;
-/// use tower_throttle::{Header, Plan, Plans, Quota, Tier};
+/// use tower_throttle::{Extension, Plan, Plans, Quota, Tier};
+///
+/// #[derive(Clone)]
+/// struct User {
+///     id: u64,
+///     plan: &'static str,
+/// }
 ///
 /// let plans = Plans::new(
 ///     [
 ///         Plan::new("free", Quota::per_minute(60)),
 ///         Plan::new("pro", Quota::per_minute(6_000).burst(10_000)),
 ///     ],
-///     |parts: &Parts| parts.headers.get("x-plan")?.to_str().ok(),
+///     // What an authenticating middleware has found out; never what a client says of itself.
+///     |parts: &Parts| parts.extensions.get::<User>().map(|user| user.plan),
 /// );
-/// let tier = Tier::new("user", Header::new("x-user-id"), plans);
+/// let tier = Tier::new("user", Extension::by(|user: &User| user.id), plans);
 /// ```
 ///
 /// The first plan is for requests for which none, or an unknown one, is named.

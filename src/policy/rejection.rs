@@ -53,6 +53,7 @@ pub enum Reason {
 /// A limit that refused.
 #[derive(Clone, Debug)]
 pub struct Violation {
+    tier: Arc<str>,
     label: Arc<str>,
     quota: Quota,
     cost: u64,
@@ -165,12 +166,19 @@ fn longest_wait(verdict: &Verdict) -> Option<(u64, Jitter)> {
 impl Violation {
     fn of(standing: Standing<'_>) -> Self {
         Self {
+            tier: Arc::clone(&standing.line().checked(standing.policy()).name),
             label: Arc::clone(&standing.limit().label),
             quota: *standing.quota(),
             cost: standing.cost(),
             remaining: standing.remaining(),
             retry_after: standing.retry_after(),
         }
+    }
+
+    /// The tier's name.
+    #[must_use]
+    pub fn tier(&self) -> &str {
+        &self.tier
     }
 
     /// The limit's name in headers: the tier's, with the period added if the tier has several quotas.

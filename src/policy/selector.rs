@@ -1,5 +1,7 @@
 //! Which requests something is for.
 
+use std::fmt;
+
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
 use http::{HeaderName, Method};
@@ -36,15 +38,17 @@ where
     }
 }
 
+/// `GET` selects `HEAD` too: servers run the same handler for it, and leave out the body.
 impl Selector for Method {
     fn selects(&self, parts: &Parts) -> bool {
-        parts.method == *self
+        parts.method == *self || (parts.method == Self::HEAD && *self == Self::GET)
     }
 }
 
+/// Any of them.
 impl<const N: usize> Selector for [Method; N] {
     fn selects(&self, parts: &Parts) -> bool {
-        self.contains(&parts.method)
+        self.iter().any(|method| method.selects(parts))
     }
 }
 
@@ -55,7 +59,7 @@ impl Selector for PathPattern {
 }
 
 /// Chooses requests of which some line of a header has exactly this value.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HeaderIs {
     name: HeaderName,
     value: String,
@@ -75,6 +79,15 @@ impl Selector for HeaderIs {
     fn selects(&self, parts: &Parts) -> bool {
         let mut lines = parts.headers.get_all(&self.name).iter();
         lines.any(|line| line.as_bytes() == self.value.as_bytes())
+    }
+}
+
+/// Without the value, which may be a secret that exempts.
+impl fmt::Debug for HeaderIs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeaderIs")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 

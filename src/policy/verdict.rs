@@ -72,9 +72,12 @@ impl Verdict {
         })
     }
 
-    pub(crate) fn inside_of(mut self, outer: Self) -> Self {
-        self.outer = Some(Arc::new(outer));
-        self
+    /// For handlers: without hashes of keys, and with what a layer further out had to say.
+    pub(crate) fn shared(&self, outer: Option<Self>) -> Self {
+        let mut shared = self.clone();
+        shared.lines.iter_mut().for_each(|line| line.key_hash = None);
+        shared.outer = outer.map(Arc::new);
+        shared
     }
 
     /// Why the request is refused, if it is.

@@ -46,7 +46,7 @@ impl QuotaError {
             Self::Burst => "the burst of a quota must be from 1 to 2^52; leave it out to have it equal the limit",
             Self::BurstOfWindow => "a burst means nothing to a window or a log; leave it out, or use the token bucket",
             Self::SmallBurst => {
-                "the burst refills whole within one step (1 microsecond for the smooth bucket), so the limit could \
+                "the burst refills whole within one step (of the smooth bucket 1 microsecond, or 1 ms for odd quotas per hour), so the limit could \
                  never be reached; write a burst of at least limit x step / period"
             }
             Self::Step => {

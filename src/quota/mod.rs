@@ -206,6 +206,18 @@ impl Quota {
     /// If `step` is zero or not a whole number of microseconds.
     #[must_use]
     pub const fn in_steps(self, step: Duration) -> Self {
+        match self.try_in_steps(step) {
+            Ok(quota) => quota,
+            Err(error) => panic!("{}", error.advice()),
+        }
+    }
+
+    /// Refills at intervals known only at run time.
+    ///
+    /// # Errors
+    ///
+    /// Where [`in_steps`](Self::in_steps) panics.
+    pub const fn try_in_steps(self, step: Duration) -> Result<Self, QuotaError> {
         self.stepped(step, false)
     }
 
@@ -216,13 +228,25 @@ impl Quota {
     /// If `step` is zero or not a whole number of microseconds.
     #[must_use]
     pub const fn in_aligned_steps(self, step: Duration) -> Self {
+        match self.try_in_aligned_steps(step) {
+            Ok(quota) => quota,
+            Err(error) => panic!("{}", error.advice()),
+        }
+    }
+
+    /// Refills at aligned intervals known only at run time.
+    ///
+    /// # Errors
+    ///
+    /// Where [`in_aligned_steps`](Self::in_aligned_steps) panics.
+    pub const fn try_in_aligned_steps(self, step: Duration) -> Result<Self, QuotaError> {
         self.stepped(step, true)
     }
 
-    const fn stepped(self, step: Duration, aligned: bool) -> Self {
+    const fn stepped(self, step: Duration, aligned: bool) -> Result<Self, QuotaError> {
         match micros(step) {
-            Some(step) => self.by(Algorithm::SteppedBucket { step, aligned }),
-            None => panic!("{}", QuotaError::Step.advice()),
+            Some(step) => Ok(self.by(Algorithm::SteppedBucket { step, aligned })),
+            None => Err(QuotaError::Step),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::policy::{Rejection, Violation};
+use crate::policy::{Rejection, Violation, short};
 
 /// Clients may take no more than 8 KiB of headers, so not all of many violations are told.
 const MOST_VIOLATIONS: usize = 16;
@@ -48,7 +48,7 @@ fn quota_failure(violations: &[Violation]) -> Message {
         let mut encoded = Message::default();
         // The subject would be the key, which is not told.
         encoded.bytes(1, format!("policy:{}", violation.label()).as_bytes());
-        encoded.bytes(2, format!("{} per {:?}", quota.limit(), quota.period()).as_bytes());
+        encoded.bytes(2, format!("{} per {}", quota.limit(), short(quota.period())).as_bytes());
         encoded.bytes(5, violation.label().as_bytes());
         encoded.number(7, quota.limit());
         failure.message(1, &encoded);

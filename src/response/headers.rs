@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::policy::{Limit, Policy, Standing, Verdict};
@@ -25,14 +26,23 @@ use crate::store::Answer;
 /// - `q` is the quota for a window of `w` seconds; `w` is left out if it is not whole. A burst other than the quota
 ///   is told as `throttle-burst`.
 /// - `r` is what remains, for the next `t` seconds: until the window ends, for windows that do; the whole window for
-///   those that slide or refill; until the same request would pass again, if nothing remains.
+///   those that slide or refill; until the same request would pass again, if nothing remains. It is left out for
+///   windows of less than a second.
 /// - A refusal lists only the policies that refused, with `t` until they would not: so `Retry-After`, which adds
 ///   jitter, is never earlier than `t`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    draft: bool,
+    draft: Option<Draft>,
     x_rate_limit: Option<Reset>,
     wait_millis: Option<HeaderName>,
+}
+
+/// Which draft of the IETF's rate-limit headers `RateLimit` and `RateLimit-Policy` are written by; they differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Draft {
+    /// `draft-ietf-httpapi-ratelimit-headers-11`; 08 to 10 are written alike.
+    V11,
 }
 
 /// How `X-RateLimit-Reset` is written; nobody agrees.
@@ -59,16 +69,16 @@ impl Headers {
     #[must_use]
     pub const fn none() -> Self {
         Self {
-            draft: false,
+            draft: None,
             x_rate_limit: None,
             wait_millis: None,
         }
     }
 
-    /// Whether to send `RateLimit` and `RateLimit-Policy`.
+    /// Sends `RateLimit` and `RateLimit-Policy`.
     #[must_use]
-    pub fn draft(mut self, draft: bool) -> Self {
-        self.draft = draft;
+    pub fn draft(mut self, draft: Draft) -> Self {
+        self.draft = Some(draft);
         self
     }
 
@@ -81,14 +91,22 @@ impl Headers {
     }
 
     /// Also sends the wait in milliseconds with refusals, under a name of your choice.
+    ///
+    /// # Panics
+    ///
+    /// If the name is `retry-after`, which counts seconds.
     #[must_use]
     pub fn wait_millis(mut self, name: HeaderName) -> Self {
+        assert!(
+            name != RETRY_AFTER,
+            "retry-after counts seconds; write another name for milliseconds, such as x-retry-after-ms"
+        );
         self.wait_millis = Some(name);
         self
     }
 
     pub(super) const fn tell_anything(&self) -> bool {
-        self.draft || self.x_rate_limit.is_some()
+        self.draft.is_some() || self.x_rate_limit.is_some()
     }
 
     pub(super) fn tell_wait(&self, wait: Duration, headers: &mut HeaderMap) {
@@ -99,9 +117,9 @@ impl Headers {
 
     /// For an admitted request.
     pub(super) fn tell_standings(&self, verdict: &Verdict, labels: &Labels, headers: &mut HeaderMap) {
-        if self.draft {
+        if self.draft.is_some() {
             let policies = labels.policies(verdict);
-            let standings = labels.list(shown(verdict), |standing| Some(window(standing)));
+            let standings = labels.list(shown(verdict), window);
             append(headers, RATE_LIMIT_POLICY, policies);
             append(headers, RATE_LIMIT, standings);
         }
@@ -119,7 +137,7 @@ impl Headers {
             let refuses = |standing: &Standing<'_>| standing.answer() != Answer::Admits;
             shown(verdict).filter(refuses)
         };
-        if self.draft {
+        if self.draft.is_some() {
             let standings = labels.list(violated(), |standing| {
                 standing.retry_after().map(|wait| ceil_seconds(wait).max(1))
             });
@@ -136,7 +154,7 @@ impl Headers {
 
 impl Default for Headers {
     fn default() -> Self {
-        Self::none().draft(true)
+        Self::none().draft(Draft::V11)
     }
 }
 
@@ -201,7 +219,7 @@ impl Labels {
         standings: impl Iterator<Item = Standing<'a>>,
         seconds: impl Fn(&Standing<'a>) -> Option<u64>,
     ) -> Option<HeaderValue> {
-        let mut field = String::with_capacity(self.items.len() * 32);
+        let mut field = String::with_capacity(128);
         for standing in standings {
             let separator = if field.is_empty() { "" } else { ", " };
             let name = &self.items[standing.limit().index].name;
@@ -256,15 +274,17 @@ fn shown(verdict: &Verdict) -> impl Iterator<Item = Standing<'_>> {
     verdict.own_standings().filter(Standing::is_shown)
 }
 
-/// `t` of an admitted request.
-fn window(standing: &Standing<'_>) -> u64 {
-    let window = match standing.quota().algorithm() {
+/// `t` of an admitted request; nothing where whole seconds would tell a far lower rate than there is.
+fn window(standing: &Standing<'_>) -> Option<u64> {
+    let quota = standing.quota();
+    let window = match quota.algorithm() {
         _ if standing.remaining() == 0 => standing.retry_after().unwrap_or_default(),
+        _ if quota.period() < Duration::from_secs(1) => return None,
         Algorithm::FixedWindow { .. } if !standing.reset_after().is_zero() => standing.reset_after(),
         // Not the time to reset: of a bucket that is nearly full it would tell a far higher rate than there is.
-        _ => standing.quota().period(),
+        _ => quota.period(),
     };
-    ceil_seconds(window).clamp(1, MOST)
+    Some(ceil_seconds(window).clamp(1, MOST))
 }
 
 /// The one with the smaller share remaining; the first if they are alike.
@@ -294,7 +314,8 @@ fn insert_x_rate_limit(headers: &mut HeaderMap, verdict: &Verdict, standing: &St
             ceil_seconds(now.saturating_add(standing.reset_after()))
         }
     };
-    headers.insert(X_LIMIT, HeaderValue::from(standing.quota().limit()));
+    // What can remain at most, so that the two are a share.
+    headers.insert(X_LIMIT, HeaderValue::from(standing.quota().burst_size()));
     headers.insert(X_REMAINING, HeaderValue::from(standing.remaining()));
     headers.insert(X_RESET, HeaderValue::from(seconds));
 }

@@ -20,7 +20,7 @@ use super::responder::Responder;
 ///   "status": 429,
 ///   "detail": "tier \"user\" allows 5 per 10s; try again in 2734 ms",
 ///   "violated-policies": ["user"],
-///   "retry_after_ms": 2734
+///   "wait_ms": 2734
 /// }
 /// ```
 ///
@@ -59,7 +59,7 @@ impl Responder for ProblemJson {
             body.push(']');
         }
         if let Some(wait) = rejection.wait() {
-            let _ = write!(body, r#","retry_after_ms":{}"#, wait.as_millis());
+            let _ = write!(body, r#","wait_ms":{}"#, wait.as_millis());
         }
         body.push('}');
         response(rejection, "application/problem+json", body)

@@ -9,7 +9,7 @@ mod responder;
 
 pub(crate) use self::answers::Answers;
 pub use self::{
-    headers::{Headers, Reset},
+    headers::{Draft, Headers, Reset},
     http::{JsonEnvelope, PlainText, ProblemJson},
     responder::Responder,
 };

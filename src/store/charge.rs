@@ -79,7 +79,8 @@ impl fmt::Debug for Charge<'_> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureMode {
-    /// The tier does not count: the request passes unless another tier refuses it.
+    /// The tier does not count: the request passes unless another tier refuses it. (Once there is a remote store, the
+    /// default will be to decide locally instead.)
     #[default]
     Allow,
     /// The request is refused as unavailable: 503, or gRPC `UNAVAILABLE`.

@@ -109,10 +109,13 @@ impl Decision {
 pub struct Outcome {
     now: Timestamp,
     decisions: SmallVec<[Decision; INLINE]>,
-    marks: SmallVec<[u64; INLINE]>,
+    marks: Marks,
 }
 
-/// Charges of a call that are handled without an allocation; more of them only cost one.
+/// Room for a store's own numbers: two for each charge.
+type Marks = SmallVec<[u64; 2 * INLINE]>;
+
+/// Charges of a call that are handled without an allocation.
 pub(crate) const INLINE: usize = 4;
 
 impl Outcome {
@@ -176,7 +179,7 @@ impl Outcome {
 #[derive(Debug)]
 pub struct Receipt {
     now: Timestamp,
-    marks: SmallVec<[u64; INLINE]>,
+    marks: Marks,
 }
 
 impl Receipt {

@@ -38,11 +38,15 @@ pub use self::{
 /// 11. **Giving back** is strict: [`give_back`](Self::give_back) returns what certainly still weighs on the accounts
 ///     of an admitted charge and never more, so never lets through more than if the charge had not been made; and
 ///     nothing once the windows it was charged to have rolled over.
-/// 12. **Failure** is an answer, [`Answer::Failed`], of every charge of the call. What was charged is then unknown; it
-///     is neither repeated nor given back.
+/// 12. **Failure** is an answer, [`Answer::Failed`], of each charge that could not be decided. What was charged is then
+///     unknown; it is neither repeated nor given back.
 ///
 /// An account is identified by [`Charge::tier`], [`Charge::nth`] and [`Charge::key`]; for window algorithms also by
 /// the quota's period and precision. Never by limit or burst: a raised limit keeps the account.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    note = "use `MemoryStore`, an `Arc` of a store, or implement `Store` for your own"
+)]
 pub trait Store: Send + Sync + 'static {
     /// The answer that is not there yet.
     type Future: Future<Output = Outcome> + Send + 'static;

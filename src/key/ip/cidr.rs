@@ -22,11 +22,18 @@ impl Cidr {
         };
         let network: IpAddr = network.parse().ok()?;
         let longest = if network.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
+        let prefix: u8 = match prefix {
             Some(prefix) => prefix.parse().ok().filter(|prefix| *prefix <= longest)?,
             None => longest,
         };
-        Some(Self { network, prefix })
+        // IPv4 written as IPv6 means IPv4, as it does for the addresses it is compared with.
+        match network.to_canonical() {
+            canonical if canonical != network => Some(Self {
+                network: canonical,
+                prefix: prefix.checked_sub(96)?,
+            }),
+            _ => Some(Self { network, prefix }),
+        }
     }
 
     /// Whether `address`, an IPv4 one as such, belongs to the network.

@@ -9,9 +9,10 @@ use http::request::Parts;
 use super::InvalidCidr;
 use super::cidr::Cidr;
 use super::group::Group;
-use super::hops::{self, Syntax};
-use super::peer::{self, MissingPeer};
+use super::hops::{self, MOST_HOPS, Syntax};
+use super::peer;
 use crate::key::{Drawn, KeyBuf, KeyExtractor};
+use crate::trace;
 
 /// Counts by the client's address as told by trusted proxies, in one header.
 ///
@@ -37,23 +38,21 @@ use crate::key::{Drawn, KeyBuf, KeyExtractor};
 /// With [`trust_hops`](Self::trust_hops) the client is the n-th address from the right; if there are fewer, the last.
 ///
 /// Until something is trusted, this is the same as [`PeerIp`](super::PeerIp), whose defaults for IPv6 it has too.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ForwardedIp {
     header: HeaderName,
     syntax: Syntax,
     trust: Trust,
     group: Group,
-    missing: MissingPeer,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Trust {
     Networks(Vec<Cidr>),
     Hops(usize),
 }
 
-/// How many elements are looked at.
-const MOST_HOPS: usize = 32;
+const ONE_TRUST: &str = "trust networks or a number of hops, not both: the peer of a hop is not checked";
 
 impl ForwardedIp {
     /// From `X-Forwarded-For`.
@@ -79,15 +78,14 @@ impl ForwardedIp {
             syntax: Syntax::Plain,
             trust: Trust::Networks(Vec::new()),
             group: Group::default(),
-            missing: MissingPeer::default(),
         }
     }
 
-    /// Trusts proxies in these networks.
+    /// Trusts proxies in these networks, besides those that are trusted already.
     ///
     /// # Panics
     ///
-    /// If one of them is not a network.
+    /// If one of them is not a network, or if hops are trusted.
     #[must_use]
     pub fn trust<'a>(self, networks: impl IntoIterator<Item = &'a str>) -> Self {
         match self.try_trust(networks) {
@@ -101,9 +99,17 @@ impl ForwardedIp {
     /// # Errors
     ///
     /// If one of them is not a network.
+    ///
+    /// # Panics
+    ///
+    /// If hops are trusted.
     pub fn try_trust<'a>(mut self, networks: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidCidr> {
-        let networks = networks.into_iter().map(Cidr::parse).collect::<Result<_, _>>()?;
-        self.trust = Trust::Networks(networks);
+        let Trust::Networks(trusted) = &mut self.trust else {
+            panic!("{ONE_TRUST}");
+        };
+        for network in networks {
+            trusted.push(Cidr::parse(network)?);
+        }
         Ok(self)
     }
 
@@ -111,13 +117,15 @@ impl ForwardedIp {
     ///
     /// # Panics
     ///
-    /// If `hops` is 0 or beyond 32.
+    /// If `hops` is 0 or beyond 32, or if networks are trusted.
     #[must_use]
     pub fn trust_hops(mut self, hops: usize) -> Self {
         assert!(
             (1..=MOST_HOPS).contains(&hops),
             "the number of trusted hops must be from 1 to 32; without a proxy use PeerIp"
         );
+        let networks = matches!(&self.trust, Trust::Networks(networks) if !networks.is_empty());
+        assert!(!networks, "{ONE_TRUST}");
         self.trust = Trust::Hops(hops);
         self
     }
@@ -140,7 +148,6 @@ impl ForwardedIp {
             Trust::Networks(networks) => {
                 let trusted = |address| networks.iter().any(|network| network.contains(address));
                 let mut client = peer?;
-                let mut hops = hops.take(MOST_HOPS);
                 while trusted(client)
                     && let Some(Some(next)) = hops.next()
                 {
@@ -149,8 +156,8 @@ impl ForwardedIp {
                 Some(client)
             }
             Trust::Hops(count) => {
-                let known = hops.by_ref().take(*count).map_while(|hop| hop);
-                known.last().or(peer)
+                // One that cannot be read ends the search, as above.
+                hops.take(*count).map_while(|hop| hop).last().or(peer)
             }
         }
     }
@@ -164,7 +171,7 @@ impl KeyExtractor for ForwardedIp {
                 Drawn::Key
             }
             None => {
-                self.missing.tell();
+                trace::peer_missing();
                 Drawn::Missing
             }
         }

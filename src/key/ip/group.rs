@@ -6,7 +6,7 @@ use crate::key::KeyBuf;
 
 /// IPv6 addresses are grouped by their prefix, because one customer has at least 2^64 of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(in crate::key) struct Group {
     prefix: u8,
 }
 
@@ -22,7 +22,7 @@ impl Group {
         Self { prefix }
     }
 
-    pub(super) fn push(self, address: IpAddr, key: &mut KeyBuf) {
+    pub(in crate::key) fn push(self, address: IpAddr, key: &mut KeyBuf) {
         match address.to_canonical() {
             IpAddr::V4(address) => key.push(&address.octets()),
             IpAddr::V6(address) => {

@@ -19,6 +19,9 @@ pub(super) enum Syntax {
 /// No honest element is longer; a longer one is not looked at.
 const LONGEST_ELEMENT: usize = 512;
 
+/// How many elements are looked at, empty ones included.
+pub(super) const MOST_HOPS: usize = 32;
+
 /// The elements of all lines of a header, the last first: an address, or nothing where there is none that can be
 /// read. Empty elements are left out.
 pub(super) fn from_the_right<'a>(
@@ -32,6 +35,7 @@ pub(super) fn from_the_right<'a>(
         .rev()
         .map(HeaderValue::as_bytes)
         .flat_map(|line| Elements { line: Some(line) })
+        .take(MOST_HOPS)
         .map(|element| element.map(<[u8]>::trim_ascii))
         .filter(|element| element.is_none_or(|element| !element.is_empty()))
         .map(move |element| {

@@ -10,4 +10,5 @@ mod peer;
 #[cfg(feature = "tonic")]
 mod tonic;
 
+pub(super) use self::group::Group;
 pub use self::{cidr::InvalidCidr, forwarded::ForwardedIp, peer::PeerIp};

@@ -1,7 +1,6 @@
 //! The address of the connection.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::Extensions;
 use http::request::Parts;
@@ -15,10 +14,11 @@ use crate::trace;
 /// Servers do not tell it by themselves:
 ///
 /// - axum (feature `axum`): serve `app.into_make_service_with_connect_info::<SocketAddr>()`; in tests, add the layer `MockConnectInfo`.
-/// - tonic (feature `tonic`): told by `Server`; with its TLS, feature `tonic-tls`.
+/// - tonic (feature `tonic`): told by its `Server`.
 /// - hyper and others: put a [`SocketAddr`] into the request's extensions.
 ///
-/// Where it is missing the first request says so, at error level (feature `tracing`), and all requests share one account.
+/// Where it is missing the first request says so, once in a process and at error level (feature `tracing`), and the
+/// tier treats it as a missing key: by default all requests share one account.
 ///
 /// Behind a proxy all clients have the proxy's address: use [`ForwardedIp`](super::ForwardedIp) there.
 ///
@@ -26,10 +26,9 @@ use crate::trace;
 ///
 /// IPv6 addresses are grouped by their /64, one network; an IPv4 address written as IPv6 (`::ffff:192.0.2.1`) counts
 /// as what it is.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PeerIp {
     group: Group,
-    missing: MissingPeer,
 }
 
 impl PeerIp {
@@ -59,7 +58,7 @@ impl KeyExtractor for PeerIp {
                 Drawn::Key
             }
             None => {
-                self.missing.tell();
+                trace::peer_missing();
                 Drawn::Missing
             }
         }
@@ -88,18 +87,4 @@ const fn told_by_axum(_: &Extensions) -> Option<SocketAddr> {
 #[cfg(not(feature = "tonic"))]
 const fn told_by_tonic(_: &Extensions) -> Option<SocketAddr> {
     None
-}
-
-/// A server that gives no address, complained of once.
-#[derive(Debug, Default)]
-pub(super) struct MissingPeer {
-    told: AtomicBool,
-}
-
-impl MissingPeer {
-    pub(super) fn tell(&self) {
-        if !self.told.swap(true, Ordering::Relaxed) {
-            trace::peer_missing();
-        }
-    }
 }

@@ -1,25 +1,53 @@
-//! Which account a key has, by 128 bits of a hash keyed with a secret of the store's own.
+//! Which account a key has, by 127 bits of a hash keyed with a secret of the store's own.
 //!
-//! Keys themselves are not kept: they may be long, and secret. Two keys share an account if all 128 bits agree, by
-//! chance for some pair among n keys with a probability of n² / 2^129: 2^-89 for a million. A client cannot look for
-//! such pairs, as it neither knows the secret nor sees the hash.
+//! Keys themselves are not kept: they may be long, and secret. Two keys share an account if all bits agree, by chance
+//! for some pair among n keys with a probability of n² / 2^128: 2^-88 for a million. The hash is fast rather than
+//! cryptographic; what keeps clients from looking for such pairs is that they neither know the secret nor see a hash.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 
-/// Never all zeros: that marks a free slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The hash of a key; the lowest bit is left for a mark.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Fingerprint {
     /// Chooses the shard.
-    pub(super) low: u64,
-    /// Chooses the slot.
-    pub(super) high: u64,
+    low: u64,
+    /// Chooses the slot; 0 only in a free one.
+    high: u64,
 }
 
+const REFUSED: u64 = 1;
+
 impl Fingerprint {
+    /// Of a free slot.
     pub(super) const NONE: Self = Self { low: 0, high: 0 };
+
+    pub(super) const fn is_none(&self) -> bool {
+        self.high == 0
+    }
+
+    /// Whether it is the same, whatever is marked.
+    pub(super) const fn is_of(&self, other: Self) -> bool {
+        self.high == other.high && (self.low ^ other.low) & !REFUSED == 0
+    }
+
+    pub(super) const fn low(&self) -> u64 {
+        self.low & !REFUSED
+    }
+
+    pub(super) const fn high(&self) -> u64 {
+        self.high
+    }
+
+    pub(super) const fn is_refused(&self) -> bool {
+        self.low & REFUSED != 0
+    }
+
+    pub(super) const fn set_refused(&mut self, refused: bool) {
+        self.low = self.low() | if refused { REFUSED } else { 0 };
+    }
 }
 
 /// Two independent hash functions.
@@ -45,7 +73,7 @@ impl Secret {
             hasher.finish()
         };
         Fingerprint {
-            low: hash(&self.low),
+            low: hash(&self.low) & !REFUSED,
             high: hash(&self.high).max(1),
         }
     }

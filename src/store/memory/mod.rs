@@ -43,7 +43,7 @@ use std::task::{Context, Poll};
 use smallvec::SmallVec;
 
 use crate::algorithm::Terms;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, Timestamp};
 
 use self::fingerprint::{Fingerprint, Secret};
 use self::shard::Shard;
@@ -147,19 +147,19 @@ impl MemoryStore {
         self.inner.tables.iter().map(Table::usage).collect()
     }
 
-    /// Where the account of `charge` is, or would be.
-    fn place(&self, charge: &Charge<'_>) -> Place<'_> {
-        let table = self.inner.tables.find(charge, &self.inner.bounds);
-        let fingerprint = self.inner.secret.fingerprint(charge.key);
-        Place {
-            table,
-            shard: table.shard(fingerprint),
-            fingerprint,
-        }
-    }
-
-    fn lock(&self, charges: &[Charge<'_>]) -> Locked<'_> {
-        Locked::new(charges.iter().map(|charge| self.place(charge)).collect())
+    /// Finds the accounts, does all work that needs no lock, and locks them.
+    fn lock<'a>(&'a self, charges: &[Charge<'a>]) -> Locked<'a> {
+        let places = charges.iter().map(|charge| {
+            let table = self.inner.tables.find(charge, &self.inner.bounds);
+            let fingerprint = self.inner.secret.fingerprint(charge.key);
+            Place {
+                table,
+                shard: table.shard(fingerprint),
+                fingerprint,
+                terms: Terms::new(charge.quota, charge.key),
+            }
+        });
+        Locked::new(places.collect())
     }
 }
 
@@ -185,25 +185,24 @@ impl Store for MemoryStore {
     fn charge(&self, charges: &[Charge<'_>]) -> Asked<Never> {
         let mut locked = self.lock(charges);
         let now = self.inner.clock.now();
-        let real = now.as_micros();
 
         let mut admitted = true;
         for (nth, charge) in charges.iter().enumerate() {
-            let (shard, fingerprint, _) = locked.account(nth);
-            admitted &= shard.answer(fingerprint, &terms(charge), real, charge.cost) == Answer::Admits;
+            let (shard, question) = locked.account(nth, now, charge.cost);
+            admitted &= shard.answer(&question) == Answer::Admits;
         }
 
-        let mut marks: SmallVec<[u64; INLINE]> = SmallVec::new();
         let mut decisions: SmallVec<[_; INLINE]> = SmallVec::new();
+        let mut marks: SmallVec<[u64; 2 * INLINE]> = SmallVec::new();
         for (nth, charge) in charges.iter().enumerate() {
-            let (shard, fingerprint, table) = locked.account(nth);
+            let (shard, question) = locked.account(nth, now, charge.cost);
             let (decision, mark) = if admitted && charge.cost > 0 {
-                shard.charge(fingerprint, &terms(charge), real, charge.cost, table)
+                shard.charge(&question)
             } else {
-                (shard.look(fingerprint, &terms(charge), real, charge.cost), 0)
+                (shard.look(&question), 0)
             };
             decisions.push(decision);
-            marks.push(mark);
+            marks.extend([mark, question.table.generation()]);
         }
         Asked::Now(Outcome::new(now, decisions).with_marks(marks))
     }
@@ -211,34 +210,38 @@ impl Store for MemoryStore {
     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Never> {
         let mut locked = self.lock(charges);
         let now = self.inner.clock.now();
-        let real = now.as_micros();
 
         let mut decisions: SmallVec<[_; INLINE]> = SmallVec::new();
         for (nth, charge) in charges.iter().enumerate() {
-            let (shard, fingerprint, _) = locked.account(nth);
-            let terms = terms(charge);
-            if let Some(mark) = receipt.marks().get(nth) {
-                let at = receipt.now().as_micros();
-                shard.give_back(fingerprint, &terms, real, charge.cost, at, *mark);
+            let (shard, question) = locked.account(nth, now, charge.cost);
+            if let Some([mark, generation]) = receipt.marks().get(2 * nth..2 * nth + 2)
+                && *generation == question.table.generation()
+            {
+                shard.give_back(&question, *mark);
             }
-            decisions.push(shard.look(fingerprint, &terms, real, 0));
+            decisions.push(shard.look(&Question { cost: 0, ..question }));
         }
         Asked::Now(Outcome::new(now, decisions))
     }
 }
 
-const fn terms<'a>(charge: &Charge<'a>) -> Terms<'a> {
-    Terms {
-        quota: charge.quota,
-        key: charge.key,
-    }
+/// What is asked of one account.
+struct Question<'a> {
+    table: &'a Table,
+    fingerprint: Fingerprint,
+    terms: Terms<'a>,
+    /// What the clock shows, in microseconds.
+    real: u64,
+    cost: u64,
 }
 
+/// Where an account is, or would be.
 #[derive(Clone, Copy)]
-struct Place<'s> {
-    table: &'s Table,
-    shard: &'s table::Locker,
+struct Place<'a> {
+    table: &'a Table,
+    shard: &'a table::Locker,
     fingerprint: Fingerprint,
+    terms: Terms<'a>,
 }
 
 impl Place<'_> {
@@ -249,20 +252,20 @@ impl Place<'_> {
 }
 
 /// The accounts of one decision, with their shards locked until this is dropped.
-struct Locked<'s> {
-    places: SmallVec<[Place<'s>; INLINE]>,
+struct Locked<'a> {
+    places: SmallVec<[Place<'a>; INLINE]>,
     /// For each place, which of the guards is its shard's.
     guard_of: SmallVec<[usize; INLINE]>,
-    guards: SmallVec<[MutexGuard<'s, Shard>; INLINE]>,
+    guards: SmallVec<[MutexGuard<'a, Shard>; INLINE]>,
 }
 
-impl<'s> Locked<'s> {
-    fn new(places: SmallVec<[Place<'s>; INLINE]>) -> Self {
+impl<'a> Locked<'a> {
+    fn new(places: SmallVec<[Place<'a>; INLINE]>) -> Self {
         let mut order: SmallVec<[usize; INLINE]> = (0..places.len()).collect();
         order.sort_unstable_by_key(|nth| places[*nth].rank());
 
         let mut guard_of: SmallVec<[usize; INLINE]> = SmallVec::from_elem(0, places.len());
-        let mut guards: SmallVec<[MutexGuard<'s, Shard>; INLINE]> = SmallVec::new();
+        let mut guards: SmallVec<[MutexGuard<'a, Shard>; INLINE]> = SmallVec::new();
         let mut last = None;
         for nth in order {
             let place = places[nth];
@@ -280,9 +283,16 @@ impl<'s> Locked<'s> {
         }
     }
 
-    fn account(&mut self, nth: usize) -> (&mut Shard, Fingerprint, &'s Table) {
-        let Place { fingerprint, table, .. } = self.places[nth];
-        (&mut self.guards[self.guard_of[nth]], fingerprint, table)
+    fn account(&mut self, nth: usize, now: Timestamp, cost: u64) -> (&mut Shard, Question<'a>) {
+        let place = self.places[nth];
+        let question = Question {
+            table: place.table,
+            fingerprint: place.fingerprint,
+            terms: place.terms,
+            real: now.as_micros(),
+            cost,
+        };
+        (&mut self.guards[self.guard_of[nth]], question)
     }
 }
 

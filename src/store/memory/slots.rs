@@ -1,96 +1,159 @@
 //! Accounts by fingerprint: open addressing with linear probing, grown by a quarter at a time.
 //!
 //! Not a general map, because one look-up should be one miss of the cache, and because forgetting needs a random
-//! sample of neighbours at no cost.
+//! sample at no cost.
 
-use crate::algorithm::{Account, Terms};
+use crate::algorithm::Account;
 use crate::store::{Answer, Decision};
 
+use super::Question;
 use super::fingerprint::Fingerprint;
 use super::table::Table;
 
 pub(super) struct Slots<A> {
     slots: Vec<Slot<A>>,
     held: usize,
-    /// Log entries of all accounts.
-    entries: usize,
+    /// Stirred with every newcomer's fingerprint: what it draws cannot be foreseen by clients.
+    lots: u64,
 }
 
 struct Slot<A> {
-    /// [`Fingerprint::NONE`] if the slot is free.
+    /// With a mark if the account has refused since it was last charged.
     fingerprint: Fingerprint,
     account: A,
 }
 
-/// Of how many accounts the one with the least to lose is forgotten.
+/// Of how many accounts the one with the least to lose is forgotten …
 const SAMPLE: usize = 8;
-/// How many slots are looked at for them, if they are thinly spread …
-const SAMPLED_SLOTS: usize = 64;
-/// … unless that were fewer than this: of one or two, the one may be the only one worth keeping.
-const SMALLEST_SAMPLE: usize = 4;
+/// … and how many slots are looked at for them at most, as some are free.
+const DRAWS: usize = 64;
 
 impl<A: Account> Slots<A> {
-    pub(super) fn answer(&mut self, fingerprint: Fingerprint, terms: &Terms<'_>, real: u64, cost: u64) -> Answer {
-        match self.find(fingerprint) {
-            Some(index) => {
-                let account = &mut self.slots[index].account;
-                account.heal(terms, real);
-                A::answer(&account.read(terms, real), terms, cost)
-            }
-            None => A::answer(&A::default().read(terms, real), terms, cost),
+    pub(super) fn answer(&mut self, question: &Question<'_>) -> Answer {
+        let Question { terms, real, cost, .. } = question;
+        let Some(index) = self.find(question.fingerprint) else {
+            return A::answer(&A::default().read(terms, *real), terms, *cost);
+        };
+        let slot = &mut self.slots[index];
+        if slot.account.heal(terms, *real) {
+            question.table.void_receipts();
         }
+        let answer = A::answer(&slot.account.read(terms, *real), terms, *cost);
+        if answer == Answer::Refuses {
+            slot.fingerprint.set_refused(true);
+        }
+        answer
     }
 
-    pub(super) fn look(&self, fingerprint: Fingerprint, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        let look = |account: &A| account.look(&account.read(terms, real), terms, real, cost);
-        match self.find(fingerprint) {
+    pub(super) fn look(&self, question: &Question<'_>) -> Decision {
+        let Question { terms, real, cost, .. } = question;
+        let look = |account: &A| account.look(&account.read(terms, *real), terms, *real, *cost);
+        match self.find(question.fingerprint) {
             Some(index) => look(&self.slots[index].account),
             None => look(&A::default()),
         }
     }
 
-    pub(super) fn charge(
-        &mut self,
-        fingerprint: Fingerprint,
-        terms: &Terms<'_>,
-        real: u64,
-        cost: u64,
-        table: &Table,
-    ) -> (Decision, u64) {
-        let index = match self.find(fingerprint) {
+    pub(super) fn charge(&mut self, question: &Question<'_>) -> (Decision, u64) {
+        let Question { terms, real, cost, .. } = question;
+        let index = match self.find(question.fingerprint) {
             Some(index) => index,
-            None => self.open(fingerprint, terms, real, table),
+            None => self.open(question),
         };
-        let account = &mut self.slots[index].account;
-        let reading = account.read(terms, real);
+        let slot = &mut self.slots[index];
+        slot.fingerprint.set_refused(false);
+        let account = &mut slot.account;
+        let reading = account.read(terms, *real);
         let entries_before = account.entries();
-        let decision = account.charge(&reading, terms, real, cost);
-        let mark = account.mark();
-
-        self.entries = self.entries + account.entries() - entries_before;
-        if self.entries > table.max_entries_of_shard() {
+        let decision = account.charge(&reading, terms, *real, *cost);
+        let (mark, entries) = (account.mark(*cost), account.entries());
+        question.table.count_entries(entries_before, entries);
+        if question.table.has_too_many_entries() {
             // A charge adds one entry and any other account gives up one or more, so one is enough.
-            self.forget_one(fingerprint, terms, real, table);
+            let lot = self.draw();
+            if !question.table.forget_elsewhere(question, lot) {
+                self.forget_one(question);
+            }
         }
         (decision, mark)
     }
 
-    pub(super) fn give_back(
-        &mut self,
-        fingerprint: Fingerprint,
-        terms: &Terms<'_>,
-        real: u64,
-        cost: u64,
-        at: u64,
-        mark: u64,
-    ) {
-        if let Some(index) = self.find(fingerprint) {
-            let account = &mut self.slots[index].account;
-            let entries_before = account.entries();
-            account.heal(terms, real);
-            account.give_back(terms, real, cost, at, mark);
-            self.entries = self.entries + account.entries() - entries_before;
+    pub(super) fn give_back(&mut self, question: &Question<'_>, mark: u64) {
+        let Question {
+            terms,
+            real,
+            cost,
+            table,
+            ..
+        } = question;
+        let Some(index) = self.find(question.fingerprint) else {
+            return;
+        };
+        let account = &mut self.slots[index].account;
+        if account.heal(terms, *real) {
+            table.void_receipts();
+            return;
         }
+        let entries_before = account.entries();
+        account.give_back(terms, *real, *cost, mark);
+        table.count_entries(entries_before, account.entries());
+        if account.reset_at(terms) <= *real {
+            self.remove(index, table);
+            table.dismiss(1);
+        }
+    }
+
+    /// Forgets the account with the least to lose among a few, but not the one in question; whether there was one.
+    pub(super) fn forget_one(&mut self, question: &Question<'_>) -> bool {
+        let forgotten = self.forget_in_exchange(question);
+        if forgotten {
+            question.table.dismiss(1);
+        }
+        forgotten
+    }
+
+    /// The same, but the number of keys held stays: another takes its place.
+    fn forget_in_exchange(&mut self, question: &Question<'_>) -> bool {
+        match self.least_to_lose(question) {
+            Some((loss, index)) => {
+                self.remove(index, question.table);
+                question.table.count_forgotten(loss.reset_after > 0);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Drawn one by one from the whole shard. Neighbours would not do: where one is taken a gap is left, and those
+    /// around gaps would be taken again and again, whatever they have to lose.
+    fn least_to_lose(&mut self, question: &Question<'_>) -> Option<(Loss, usize)> {
+        self.lots ^= question.fingerprint.low();
+        let mut least: Option<(Loss, usize)> = None;
+        let mut seen = 0;
+        for _ in 0..DRAWS {
+            if seen == SAMPLE || self.slots.is_empty() {
+                break;
+            }
+            let lot = self.draw();
+            let index = self.place(lot);
+            if self.can_go(index, question) {
+                seen += 1;
+                let loss = self.slots[index].loss(question);
+                if least.is_none_or(|(least, _)| loss < least) {
+                    least = Some((loss, index));
+                }
+            }
+        }
+        // In a shard that is nearly empty, any.
+        least.or_else(|| {
+            let index = (0..self.slots.len()).find(|index| self.can_go(*index, question))?;
+            Some((self.slots[index].loss(question), index))
+        })
+    }
+
+    fn can_go(&self, index: usize, question: &Question<'_>) -> bool {
+        let fingerprint = &self.slots[index].fingerprint;
+        !fingerprint.is_none() && !fingerprint.is_of(question.fingerprint)
     }
 
     fn find(&self, fingerprint: Fingerprint) -> Option<usize> {
@@ -99,11 +162,11 @@ impl<A: Account> Slots<A> {
         }
         let mut index = self.home(fingerprint);
         loop {
-            let slot = &self.slots[index];
-            if slot.fingerprint == fingerprint {
+            let held = &self.slots[index].fingerprint;
+            if held.is_of(fingerprint) {
                 return Some(index);
             }
-            if slot.is_free() {
+            if held.is_none() {
                 return None;
             }
             index = self.after(index);
@@ -111,17 +174,17 @@ impl<A: Account> Slots<A> {
     }
 
     /// A slot for a new account, which the caller charges.
-    fn open(&mut self, fingerprint: Fingerprint, terms: &Terms<'_>, real: u64, table: &Table) -> usize {
-        if !table.admit() {
-            self.forget_one(fingerprint, terms, real, table);
-            table.admit_anyway();
+    fn open(&mut self, question: &Question<'_>) -> usize {
+        if !question.table.admit() && !self.forget_in_exchange(question) {
+            // Nobody here to make room. A table has so many keys to a shard that this does not happen to a full one.
+            question.table.admit_anyway();
         }
         // Four fifths full at most, so that probes stay short.
         if (self.held + 1) * 5 > self.slots.len() * 4 {
-            self.rebuild(terms, real, table);
+            self.rebuild(question);
         }
         self.put(Slot {
-            fingerprint,
+            fingerprint: question.fingerprint,
             account: A::default(),
         })
     }
@@ -129,7 +192,7 @@ impl<A: Account> Slots<A> {
     /// Into the first free slot from its home on; there is one.
     fn put(&mut self, slot: Slot<A>) -> usize {
         let mut index = self.home(slot.fingerprint);
-        while !self.slots[index].is_free() {
+        while !self.slots[index].fingerprint.is_none() {
             index = self.after(index);
         }
         self.slots[index] = slot;
@@ -138,60 +201,35 @@ impl<A: Account> Slots<A> {
     }
 
     /// Leaves out the accounts that are as good as new, and makes room for the rest to grow by a quarter.
-    fn rebuild(&mut self, terms: &Terms<'_>, real: u64, table: &Table) {
+    fn rebuild(&mut self, question: &Question<'_>) {
         let held_before = self.held;
         let mut kept = std::mem::take(&mut self.slots);
-        kept.retain(|slot| !slot.is_free() && slot.account.reset_at_latest(terms.quota) > real);
+        kept.retain(|slot| {
+            let live = !slot.fingerprint.is_none() && slot.reset_at(question) > question.real;
+            if !live {
+                question.table.count_entries(slot.account.entries(), 0);
+            }
+            live
+        });
 
         let slots = (kept.len() + kept.len() / 4 + 4) * 5 / 4;
         self.slots.reserve_exact(slots);
         self.slots.resize_with(slots, Slot::free);
         self.held = 0;
-        self.entries = 0;
         for slot in kept {
-            self.entries += slot.account.entries();
             self.put(slot);
         }
-        table.dismiss(held_before - self.held);
-    }
-
-    /// Forgets the account with the least to lose among a few, for the sake of `newcomer`.
-    fn forget_one(&mut self, newcomer: Fingerprint, terms: &Terms<'_>, real: u64, table: &Table) {
-        // Any place will do that clients cannot foresee.
-        let mut index = self.home(Fingerprint {
-            high: newcomer.low.rotate_left(32) ^ newcomer.high,
-            ..newcomer
-        });
-        let mut least: Option<(Loss, usize)> = None;
-        let mut seen = 0;
-        for looked_at in 0..self.slots.len() {
-            if seen == SAMPLE || (seen >= SMALLEST_SAMPLE && looked_at >= SAMPLED_SLOTS) {
-                break;
-            }
-            let slot = &self.slots[index];
-            if !slot.is_free() && slot.fingerprint != newcomer {
-                seen += 1;
-                let loss = slot.loss(terms, real, newcomer);
-                if least.is_none_or(|(least, _)| loss < least) {
-                    least = Some((loss, index));
-                }
-            }
-            index = self.after(index);
-        }
-        if let Some((loss, index)) = least {
-            self.entries -= self.slots[index].account.entries();
-            self.remove(index);
-            table.forget(loss.reset_after > 0);
-        }
+        question.table.dismiss(held_before - self.held);
     }
 
     /// Frees a slot, and moves those behind it forward that would otherwise no longer be found.
-    fn remove(&mut self, index: usize) {
+    fn remove(&mut self, index: usize, table: &Table) {
+        table.count_entries(self.slots[index].account.entries(), 0);
         self.held -= 1;
         let mut free = index;
         self.slots[free] = Slot::free();
         let mut next = self.after(free);
-        while !self.slots[next].is_free() {
+        while !self.slots[next].fingerprint.is_none() {
             let home = self.home(self.slots[next].fingerprint);
             if self.distance(home, free) < self.distance(home, next) {
                 self.slots.swap(free, next);
@@ -202,7 +240,12 @@ impl<A: Account> Slots<A> {
     }
 
     fn home(&self, fingerprint: Fingerprint) -> usize {
-        ((u128::from(fingerprint.high) * self.slots.len() as u128) >> 64) as usize
+        self.place(fingerprint.high())
+    }
+
+    /// Spreads all numbers evenly over the slots.
+    fn place(&self, number: u64) -> usize {
+        ((u128::from(number) * self.slots.len() as u128) >> 64) as usize
     }
 
     fn after(&self, index: usize) -> usize {
@@ -217,19 +260,24 @@ impl<A: Account> Slots<A> {
             to + self.slots.len() - from
         }
     }
+
+    /// SplitMix64.
+    const fn draw(&mut self) -> u64 {
+        self.lots = self.lots.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.lots ^ (self.lots >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
 }
 
 /// What forgetting an account would let through, ordered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Loss {
-    /// One that is being refused goes last.
+    /// One that is being refused goes last, unless its time has come.
     refuses: bool,
     reset_after: u64,
     /// Windows may all reset at one time; then the one that has used least goes first.
     used: u64,
-    /// Among equals any, at random. Were it always the first that is met, those behind a gap would go more often, and
-    /// gaps grow until samples are made of next to nothing.
-    lot: u64,
 }
 
 impl<A: Account> Slot<A> {
@@ -240,27 +288,23 @@ impl<A: Account> Slot<A> {
         }
     }
 
-    fn is_free(&self) -> bool {
-        self.fingerprint == Fingerprint::NONE
+    fn reset_at(&self, question: &Question<'_>) -> u64 {
+        self.account.reset_at(&question.terms.of(&self.account))
     }
 
-    /// By the quota at hand: the one this account was charged by is not known, but plans of one tier are alike.
-    fn loss(&self, terms: &Terms<'_>, real: u64, newcomer: Fingerprint) -> Loss {
-        let quota = terms.quota;
-        let terms = Terms { quota, key: &[] };
+    /// By the quota at hand. The one this account is charged by may be of another plan, under which it refuses sooner:
+    /// so what it has refused counts too.
+    fn loss(&self, question: &Question<'_>) -> Loss {
+        let real = question.real;
+        let terms = question.terms.of(&self.account);
         let decision = self.account.look(&self.account.read(&terms, real), &terms, real, 1);
+        let reset_after = self.account.reset_at(&terms).saturating_sub(real);
+        let refuses = self.fingerprint.is_refused() || decision.answer() == Answer::Refuses;
         Loss {
-            refuses: decision.answer() == Answer::Refuses,
-            reset_after: self.account.reset_at_latest(quota).saturating_sub(real),
-            used: quota.burst_size().saturating_sub(decision.remaining()),
-            lot: (self.fingerprint.low ^ newcomer.low).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            refuses: refuses && reset_after > 0,
+            reset_after,
+            used: terms.quota.burst_size().saturating_sub(decision.remaining()),
         }
-    }
-}
-
-impl<A> Slots<A> {
-    pub(super) const fn entries(&self) -> usize {
-        self.entries
     }
 }
 
@@ -269,7 +313,7 @@ impl<A> Default for Slots<A> {
         Self {
             slots: Vec::new(),
             held: 0,
-            entries: 0,
+            lots: 0,
         }
     }
 }

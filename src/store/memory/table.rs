@@ -1,14 +1,14 @@
 //! The accounts of one quota of one tier.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::quota::{Algorithm, Quota};
 use crate::store::{Charge, TierId};
 
-use super::Usage;
 use super::fingerprint::Fingerprint;
 use super::shard::Shard;
+use super::{Question, Usage};
 
 /// Shards of accounts, and how many there are.
 pub(super) struct Table {
@@ -16,16 +16,20 @@ pub(super) struct Table {
     nth: u8,
     kind: Kind,
     shards: Box<[Locker]>,
-    max_keys: usize,
-    max_entries_of_shard: usize,
+    bounds: Bounds,
     held: AtomicUsize,
+    /// Log entries of all accounts.
+    entries: AtomicUsize,
     forgotten: AtomicU64,
+    /// How often an account was healed or forgotten: receipts from before say nothing certain about what is held now.
+    generation: AtomicU64,
 }
 
 /// What makes the accounts of two quotas different: the algorithm and, for windows, period and precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     TokenBucket,
+    SteppedBucket,
     FixedWindow { period: u64, aligned: bool },
     SlidingWindow { period: u64, buckets: u32 },
     WeightedWindow { period: u64 },
@@ -58,22 +62,20 @@ impl Table {
         // Many shards, so that threads seldom meet in one; but each with enough keys that a full table always finds
         // one to forget in the newcomer's own shard, and a small one is forgetful evenly.
         const KEYS_OF_SHARD: usize = 256;
-        const FULL_ACCOUNTS_OF_SHARD: usize = 4;
         const MOST_SHARDS: usize = 1_024;
 
-        let by_keys = bounds.keys / KEYS_OF_SHARD;
-        let by_entries = bounds.entries / (FULL_ACCOUNTS_OF_SHARD * most_entries(charge.quota));
-        let shards = by_keys.min(by_entries).clamp(1, MOST_SHARDS);
+        let shards = (bounds.keys / KEYS_OF_SHARD).clamp(1, MOST_SHARDS);
         let kind = Kind::of(charge.quota);
         Self {
             tier: charge.tier.clone(),
             nth: charge.nth,
             kind,
             shards: (0..shards).map(|_| Locker(Mutex::new(Shard::new(kind)))).collect(),
-            max_keys: bounds.keys,
-            max_entries_of_shard: bounds.entries / shards,
+            bounds: *bounds,
             held: AtomicUsize::new(0),
+            entries: AtomicUsize::new(0),
             forgotten: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
         }
     }
 
@@ -83,17 +85,18 @@ impl Table {
     }
 
     pub(super) fn shard(&self, fingerprint: Fingerprint) -> &Locker {
-        let shards = self.shards.len() as u128;
-        &self.shards[((u128::from(fingerprint.low) * shards) >> 64) as usize]
+        self.place(fingerprint.low())
     }
 
-    pub(super) const fn max_entries_of_shard(&self) -> usize {
-        self.max_entries_of_shard
+    /// Spreads all numbers evenly over the shards.
+    fn place(&self, number: u64) -> &Locker {
+        let shards = self.shards.len() as u128;
+        &self.shards[((u128::from(number) * shards) >> 64) as usize]
     }
 
     /// Counts one more key, if there is room for it.
     pub(super) fn admit(&self) -> bool {
-        if self.held.fetch_add(1, Ordering::Relaxed) < self.max_keys {
+        if self.held.fetch_add(1, Ordering::Relaxed) < self.bounds.keys {
             return true;
         }
         self.held.fetch_sub(1, Ordering::Relaxed);
@@ -105,17 +108,48 @@ impl Table {
         self.held.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts keys that are gone because they could not be told from new ones …
+    /// Counts keys that are gone.
     pub(super) fn dismiss(&self, keys: usize) {
         self.held.fetch_sub(keys, Ordering::Relaxed);
     }
 
-    /// … and one that is gone for want of room.
-    pub(super) fn forget(&self, still_counted: bool) {
-        self.dismiss(1);
+    /// Counts an account that is gone for want of room, if it still counted.
+    pub(super) fn count_forgotten(&self, still_counted: bool) {
         if still_counted {
             self.forgotten.fetch_add(1, Ordering::Relaxed);
+            self.void_receipts();
         }
+    }
+
+    pub(super) fn void_receipts(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Counts what an account has more, or less.
+    pub(super) fn count_entries(&self, before: usize, now: usize) {
+        if now > before {
+            self.entries.fetch_add(now - before, Ordering::Relaxed);
+        } else if now < before {
+            self.entries.fetch_sub(before - now, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn has_too_many_entries(&self) -> bool {
+        self.entries.load(Ordering::Relaxed) > self.bounds.entries
+    }
+
+    /// Forgets an account in some other shard that nobody is using; whether one was found. It waits for no lock, as
+    /// the caller holds some.
+    pub(super) fn forget_elsewhere(&self, question: &Question<'_>, lot: u64) -> bool {
+        const TRIES: u64 = 32;
+        (0..TRIES).any(|nth| {
+            let shard = self.place(lot.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+            shard.try_lock().is_ok_and(|mut shard| shard.forget_one(question))
+        })
     }
 
     pub(super) fn held(&self) -> usize {
@@ -128,11 +162,7 @@ impl Table {
             tier: self.tier.name().to_owned(),
             nth: self.nth,
             keys: self.held(),
-            log_entries: self
-                .shards
-                .iter()
-                .map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).entries())
-                .sum(),
+            log_entries: self.entries.load(Ordering::Relaxed),
             forgotten: self.forgotten.load(Ordering::Relaxed),
         }
     }
@@ -150,20 +180,12 @@ impl Kind {
     const fn of(quota: &Quota) -> Self {
         let period = quota.period_micros();
         match quota.algorithm() {
-            Algorithm::TokenBucket | Algorithm::SteppedBucket { .. } => Self::TokenBucket,
+            Algorithm::TokenBucket => Self::TokenBucket,
+            Algorithm::SteppedBucket { .. } => Self::SteppedBucket,
             Algorithm::FixedWindow { aligned } => Self::FixedWindow { period, aligned },
             Algorithm::SlidingWindow { buckets } => Self::SlidingWindow { period, buckets },
             Algorithm::WeightedWindow => Self::WeightedWindow { period },
             Algorithm::SlidingLog { .. } => Self::SlidingLog { period },
         }
-    }
-}
-
-/// How many entries a full account of `quota` holds.
-fn most_entries(quota: &Quota) -> usize {
-    match quota.algorithm() {
-        Algorithm::SlidingWindow { buckets } => buckets as usize + 1,
-        Algorithm::SlidingLog { .. } => usize::try_from(quota.limit()).unwrap_or(usize::MAX / 8),
-        _ => 1,
     }
 }

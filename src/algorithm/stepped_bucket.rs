@@ -1,0 +1,54 @@
+//! A token bucket that is refilled in steps: the same, and the phase of its steps, so that it can be judged without
+//! its key.
+
+use crate::store::{Answer, Decision};
+
+use super::account::{Account, Terms};
+use super::token_bucket::{Reading, TokenBucket};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SteppedBucket {
+    bucket: TokenBucket,
+    phase: u64,
+}
+
+impl Account for SteppedBucket {
+    type Reading = Reading;
+
+    fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
+        self.bucket.heal(terms, real)
+    }
+
+    fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
+        self.bucket.read(terms, real)
+    }
+
+    fn answer(reading: &Reading, terms: &Terms<'_>, cost: u64) -> Answer {
+        TokenBucket::answer(reading, terms, cost)
+    }
+
+    fn look(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        self.bucket.look(reading, terms, real, cost)
+    }
+
+    fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        self.phase = terms.phase();
+        self.bucket.charge(reading, terms, real, cost)
+    }
+
+    fn mark(&self, cost: u64) -> u64 {
+        self.bucket.mark(cost)
+    }
+
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
+        self.bucket.give_back(terms, real, cost, mark);
+    }
+
+    fn reset_at(&self, terms: &Terms<'_>) -> u64 {
+        self.bucket.reset_at(terms)
+    }
+
+    fn phase(&self) -> u64 {
+        self.phase
+    }
+}
