@@ -54,6 +54,7 @@
 //! [`ManualClock`](clock::ManualClock) lets a test move the time itself:
 //!
 //! ```
+//! use std::convert::Infallible;
 //! use std::time::Duration;
 //! use http::{Request, Response};
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
@@ -62,17 +63,17 @@
 //! use tower_throttle::{Global, Quota, RateLimitLayer, Tier};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), std::convert::Infallible> {
+//! # async fn main() -> Result<(), Infallible> {
 //! let clock = ManualClock::new();
 //! let limits = RateLimitLayer::new([Tier::new("global", Global, Quota::per_minute(1))])
 //!     .store(MemoryStore::new().clock(clock.clone()));
 //! let mut service = ServiceBuilder::new()
 //!     .layer(limits)
-//!     .service(service_fn(async |_: Request<String>| Ok(Response::new(String::new()))));
+//!     .service(service_fn(async |_: Request<String>| Ok::<_, Infallible>(Response::new(String::new()))));
 //!
 //! let mut status = async || {
 //!     let response = service.ready().await?.call(Request::new(String::new())).await?;
-//!     Ok::<_, std::convert::Infallible>(response.status().as_u16())
+//!     Ok::<_, Infallible>(response.status().as_u16())
 //! };
 //! assert_eq!(status().await?, 200);
 //! assert_eq!(status().await?, 429);

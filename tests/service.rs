@@ -406,6 +406,39 @@ async fn any_body_will_do() {
     check(vec![1_u8], vec![], tower_throttle::ResponseBody::<Full<Bytes>>::default).await;
 }
 
+/// hyper's own body comes back too: a limited client, as in a proxy.
+#[tokio::test]
+async fn a_client_can_be_limited() {
+    use hyper_util::client::legacy::Client;
+    use hyper_util::rt::TokioExecutor;
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = axum::Router::new().route("/", axum::routing::get(async || "from afar"));
+    tokio::spawn(async { axum::serve(listener, app).await });
+
+    let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    let mut service = refuses_after(1).layer(client);
+    let get = || {
+        Request::get(format!("http://{address}/"))
+            .body(Full::default())
+            .unwrap()
+    };
+    let response = service.ready().await.unwrap().call(get()).await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "from afar");
+    let refused = service.ready().await.unwrap().call(get()).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(
+        refused
+            .into_body()
+            .collect()
+            .await
+            .unwrap()
+            .to_bytes()
+            .starts_with(b"{")
+    );
+}
+
 /// Layers as their users stack them, so that it is known to compile: behind a timeout, and in both orders.
 #[tokio::test]
 async fn stacks_with_other_layers() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --example tonic                        # the server
-//! cargo run --example tonic -- ann                 # in another terminal: six calls by ann
+//! cargo run --example tonic -- ann                 # in another terminal: calls by ann until one is refused
 //! grpcurl -plaintext -proto examples/tonic/helloworld.proto -H 'x-user-id: ann' -d '{"name":"Ann"}' \
 //!     127.0.0.1:50051 helloworld.Greeter/SayHello
 //! ```
@@ -55,15 +55,15 @@ async fn serve(address: &str) -> Result<(), Box<dyn Error>> {
 
 async fn call(address: &str, user: &str) -> Result<(), Box<dyn Error>> {
     let channel = Channel::from_shared(format!("http://{address}"))?.connect().await?;
-    for _ in 0..6 {
+    loop {
         match helloworld::say_hello(channel.clone(), user, user).await {
             Ok(greeting) => println!("{greeting}"),
             Err(status) => {
                 let retry = status.get_details_retry_info();
                 let delay = retry.and_then(|retry| retry.retry_delay);
                 println!("{:?}: {}; retry after {delay:?}", status.code(), status.message());
+                return Ok(());
             }
         }
     }
-    Ok(())
 }

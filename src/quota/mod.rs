@@ -281,8 +281,8 @@ impl Quota {
         self.sliding_log_up_to(LOG_LIMIT)
     }
 
-    /// A [`sliding_log`](Self::sliding_log) for limits up to `most`, for those who have the memory: 16 bytes for each
-    /// admitted request of the last period.
+    /// A [`sliding_log`](Self::sliding_log) for limits up to `most`, for those who have the memory: 16 to 32 bytes for
+    /// each admitted request of the last period.
     #[must_use]
     pub const fn sliding_log_up_to(self, most: u64) -> Self {
         self.by(Algorithm::SlidingLog { most })

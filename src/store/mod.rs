@@ -66,6 +66,7 @@ pub trait Store: Send + Sync + 'static {
 /// A store that can answer at once does; that costs its caller neither an allocation nor a poll. The question borrows
 /// its charges, the future owns what it needs of them.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "an answer at once must not cost an allocation")]
 pub enum Asked<F> {
     /// The outcome.
     Now(Outcome),

@@ -1,5 +1,8 @@
 //! Every store of ours keeps the contract; and the suite that says so fails on stores that do not.
 
+#[path = "../support/mod.rs"]
+mod support;
+
 mod broken;
 mod suite;
 

@@ -41,6 +41,11 @@ pub(crate) fn broken_clauses<S: Subject>(new: impl Fn() -> S) -> Vec<&'static st
         ("cancellation", cancellation),
         ("giving_back_restores", giving_back_restores),
         ("giving_back_is_strict", giving_back_is_strict),
+        (
+            "giving_back_frees_no_more_than_was_taken",
+            giving_back_frees_no_more_than_was_taken,
+        ),
+        ("giving_back_the_opener_of_a_window", giving_back_the_opener_of_a_window),
         ("giving_back_after_roll_over", giving_back_after_roll_over),
     ];
     let broken = clauses.iter().filter(|(_, clause)| {
@@ -383,6 +388,68 @@ fn giving_back_is_strict<S: Subject>(test: &Test<S>) {
     assert_eq!(test.remaining(charge), 1);
     test.give_back(&[charge.cost(3)], receipt);
     assert_eq!(test.remaining(charge), 2, "one of the three still weighed");
+}
+
+/// Two accounts with the same traffic, but for charges that one is given back: it never has more left than the other,
+/// to which they were never made.
+fn giving_back_frees_no_more_than_was_taken<S: Subject>(test: &Test<S>) {
+    let (with, without) = (TierId::new("", "with"), TierId::new("", "without"));
+    let mut random = crate::support::Random::new(3);
+    let gapless = algorithms().into_iter().filter(|quota| {
+        // A window that its first request opens is another window without it: see the next clause.
+        quota.algorithm() != tower_throttle::Algorithm::FixedWindow { aligned: false }
+    });
+    for (nth, quota) in gapless.enumerate() {
+        for round in 0..30_u8 {
+            let key = [nth as u8, round];
+            let charge = |tier| Charge::new(tier, &key, &quota);
+            let mut taken = Vec::new();
+            for _ in 0..30 {
+                test.subject.advance(Duration::from_millis(random.below(15_000)));
+                match random.below(4) {
+                    0 => {
+                        let cost = 1 + random.below(4);
+                        let outcome = test.ask(&[charge(&with).cost(cost)]);
+                        taken.extend(outcome.into_receipt().map(|receipt| (receipt, cost)));
+                    }
+                    1 if !taken.is_empty() => {
+                        let (receipt, cost) = taken.swap_remove(random.below(taken.len() as u64) as usize);
+                        test.give_back(&[charge(&with).cost(cost)], receipt);
+                    }
+                    _ => {
+                        let cost = 1 + random.below(3);
+                        test.ask(&[charge(&with).cost(cost), charge(&without).cost(cost)]);
+                    }
+                }
+                let left = [&with, &without].map(|tier| test.remaining(charge(tier)));
+                assert!(left[0] <= left[1], "{left:?} of {quota:?}");
+            }
+        }
+    }
+}
+
+/// The others in the window would find it ended too early, and more than twice the limit less one would pass.
+fn giving_back_the_opener_of_a_window<S: Subject>(test: &Test<S>) {
+    let tier = TierId::new("", "tier");
+    let quota = Quota::new(2, Duration::from_secs(3)).fixed_window_from_first();
+    let charge = Charge::new(&tier, b"key", &quota);
+    let second = || test.subject.advance(Duration::from_secs(1));
+    let opener = test.ask(&[charge]).into_receipt().expect("it was charged");
+    second();
+    assert!(test.ask(&[charge]).is_charged());
+    test.give_back(&[charge], opener);
+    second();
+    let third = u64::from(test.ask(&[charge]).is_charged());
+    second();
+    let fourth = (0..2).filter(|_| test.ask(&[charge]).is_charged()).count() as u64;
+    assert!(1 + third + fourth <= 3, "1 and {third} and {fourth} within 3 s");
+
+    // Alone in its window it is given back, and the window with it.
+    let charge = Charge::new(&tier, b"other", &quota);
+    let opener = test.ask(&[charge]).into_receipt().expect("it was charged");
+    second();
+    test.give_back(&[charge], opener);
+    assert_eq!(test.remaining(charge), 2);
 }
 
 fn giving_back_after_roll_over<S: Subject>(test: &Test<S>) {

@@ -21,6 +21,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// One limit: the quotas that it changes between, and the key it is asked for.
 struct Limit {
     tier: TierId,
+    nth: u8,
     key: Vec<u8>,
     quotas: Vec<Quota>,
     model: Account,
@@ -33,10 +34,16 @@ impl Limit {
         }
         Self {
             tier: TierId::new("", name),
+            nth: 0,
             key: name.as_bytes().to_vec(),
             quotas,
             model: Account::default(),
         }
+    }
+
+    fn nth(mut self, nth: u64) -> Self {
+        self.nth = nth as u8;
+        self
     }
 
     fn phase(&self, quota: &Quota) -> i128 {
@@ -45,8 +52,13 @@ impl Limit {
                 let hash = self.key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                     (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
                 });
-                // Whole milliseconds, for quotas that count in them; none of those tried here does.
-                i128::from((hash ^ (hash >> 32)) % step)
+                // Whole milliseconds, for quotas that count in them.
+                let tick = if quota.period() >= Duration::from_secs(3_600) && quota.limit() > 1_000_000 {
+                    1_000
+                } else {
+                    1
+                };
+                i128::from((hash ^ (hash >> 32)) % (step / tick) * tick)
             }
             _ => 0,
         }
@@ -84,7 +96,7 @@ impl Trial {
             .collect();
         let charges: Vec<_> = asked
             .iter()
-            .map(|(limit, cost, quota)| Charge::new(&limit.tier, &limit.key, quota).cost(*cost))
+            .map(|(limit, cost, quota)| Charge::new(&limit.tier, &limit.key, quota).nth(limit.nth).cost(*cost))
             .collect();
         let outcome = charge(&self.store, &charges);
 
@@ -221,7 +233,7 @@ fn run_each(quotas: impl IntoIterator<Item = Quota>, steps_back: bool) {
     let mut decided = 0;
     let mut admitted = 0;
     for (nth, quota) in quotas.into_iter().enumerate() {
-        for seed in 0..40 {
+        for seed in 0..24 {
             let name = format!("{nth}/{seed}");
             let mut trial = Trial::new(vec![Limit::new(&name, vec![quota])], seed + 1_000 * nth as u64);
             trial.run(40, steps_back);
@@ -270,6 +282,11 @@ fn stepped_buckets() -> Vec<Quota> {
         Quota::per_second(300_000).in_steps(ms(1)),
         Quota::new(7, ms(3_000)).in_steps(ms(3_000)),
         Quota::per_minute(600).in_aligned_steps(ms(1_000)),
+        // In milliseconds: 999,983 an hour, 24 times a day, divide nothing.
+        Quota::per_day(999_983 * 24).in_steps(ms(3_600_000)),
+        Quota::per_day(999_983 * 24)
+            .burst(2_000_003)
+            .in_aligned_steps(ms(3_600_000)),
         Quota::per_minute(12).burst(50).in_aligned_steps(ms(15_000)),
         Quota::per_second(10_000_000).in_aligned_steps(ms(500)),
     ]
@@ -374,7 +391,7 @@ fn quotas_that_change() {
             .to_vec(),
     );
     for (nth, quotas) in changes.iter().enumerate() {
-        for seed in 0..200 {
+        for seed in 0..120 {
             let name = format!("{nth}/{seed}");
             let mut trial = Trial::new(vec![Limit::new(&name, quotas.clone())], seed);
             trial.run(40, seed % 2 == 0);
@@ -388,15 +405,17 @@ fn several_tiers_of_all_algorithms() {
     let mut all: Vec<Quota> = token_buckets();
     all.extend(stepped_buckets());
     all.extend(rates().into_iter().map(Quota::fixed_window));
+    all.extend(rates().into_iter().map(Quota::fixed_window_from_first));
     all.extend(sliding_windows());
     all.extend(weighted_windows());
     all.extend(sliding_logs());
     let mut random = Random::new(7);
     let (mut decided, mut admitted) = (0, 0);
-    for seed in 0..1_500 {
+    for seed in 0..800 {
         let count = 2 + random.below(5);
         let limits = (0..count)
-            .map(|nth| Limit::new(&format!("tier {nth} of {seed}"), vec![*random.pick(&all)]))
+            // Every other one is the second quota of the tier before it.
+            .map(|nth| Limit::new(&format!("tier {} of {seed}", nth / 2), vec![*random.pick(&all)]).nth(nth % 2))
             .collect();
         let mut trial = Trial::new(limits, seed);
         trial.run(30, seed % 3 == 0);

@@ -8,9 +8,11 @@ use tower_throttle::{Algorithm, Quota};
 pub(crate) struct Account {
     /// When something was admitted, and how much; the time as this account's clock shows it.
     admitted: Vec<(i128, u64)>,
-    /// For buckets: when it is full, as a fraction of ticks. Kept because what a quota charged stays charged in time
-    /// when the quota changes.
+    /// For buckets whose quota changes: when it is full, as a fraction of ticks, because what a quota has charged stays
+    /// charged in time. Under one quota the bucket is filled anew from all that was admitted instead.
     full: Option<Fraction>,
+    /// The quotas that charged it.
+    quotas: Vec<Quota>,
     last_write: Option<i128>,
 }
 
@@ -49,6 +51,9 @@ impl Account {
         let now = self.now(real);
         self.last_write = Some(now);
         self.admitted.push((now, cost));
+        if !self.quotas.contains(quota) {
+            self.quotas.push(*quota);
+        }
         if is_bucket(quota) {
             let limit = i128::from(quota.limit());
             let period = period(quota) / tick(quota);
@@ -99,12 +104,35 @@ impl Account {
             // What is missing, and the cost, in units of one token's share of a tick: limit for a tick, period for a token.
             let period = period(quota) / tick(quota);
             let burst = i128::from(quota.burst_size());
+            if self.has_one_quota(quota) {
+                return self.tokens(quota, phase, now) >= cost * period;
+            }
             let full = self.full_at(quota).max_with(refill(quota, phase, now));
             let missing = full.numerator - refill(quota, phase, now) * full.denominator;
             return missing * limit + cost * period * full.denominator <= burst * period * full.denominator;
         }
         let (counted, unit) = self.counted(quota, now);
         counted + cost * unit <= limit * unit
+    }
+
+    fn has_one_quota(&self, quota: &Quota) -> bool {
+        self.quotas.iter().all(|charged| charged == quota)
+    }
+
+    /// What the bucket holds, in units of which a token is one `period` and a tick refills `limit`: full at first,
+    /// emptied by each that was admitted, refilled in between up to the burst.
+    fn tokens(&self, quota: &Quota, phase: i128, now: i128) -> i128 {
+        let (limit, period) = (i128::from(quota.limit()), period(quota) / tick(quota));
+        let most = i128::from(quota.burst_size()) * period;
+        let mut tokens = most;
+        let mut last = None;
+        for (time, cost) in self.admitted.iter().chain([&(now, 0)]) {
+            let refilled = refill(quota, phase, *time);
+            let ticks = last.map_or(0, |last| refilled - last);
+            tokens = most.min(tokens + ticks * limit) - i128::from(*cost) * period;
+            last = Some(refilled);
+        }
+        tokens
     }
 
     /// The bucket's fraction, as read under `quota`: where another one wrote it, the part of a tick is read in this
@@ -184,6 +212,10 @@ impl Account {
     fn is_as_new(&self, quota: &Quota, phase: i128, real: i128) -> bool {
         if self.last_write.is_some_and(|last| last > real) {
             return false;
+        }
+        if is_bucket(quota) && self.has_one_quota(quota) {
+            let period = period(quota) / tick(quota);
+            return self.tokens(quota, phase, real) == i128::from(quota.burst_size()) * period;
         }
         if is_bucket(quota) {
             let full = self.full_at(quota);

@@ -11,22 +11,31 @@
 //! # How it forgets
 //!
 //! There is no background task and no sweep. A shard that has to grow leaves out the accounts that cannot be told
-//! from new ones. A table that holds as many keys as it may looks at a few of its accounts for each newcomer, and
-//! forgets the one with the least to lose: one that is as good as new, else one that still has something left, else
-//! one that is being refused; of those alike the one that resets first. The work is the same however many keys there
-//! are.
+//! from new ones. A table that holds as many keys as it may draws a few of its accounts for each newcomer, and forgets
+//! the one with the least to lose: one that is as good as new, else one that still has something left, else one that
+//! is being refused; of those alike the one that resets first. The work is the same however many keys there are.
 //!
 //! # How much room it needs
 //!
-//! An account is worth keeping until its charge has been refilled, so the number of keys held at a time is at most
-//! *admitted requests per second × seconds to refill one charge*. With 2,000 requests a second and a quota of 60 per
-//! minute (one charge is refilled in 1 s) 2,000 keys are live; with 100 per day (864 s) 1.7 million. A table that is
-//! too small forgets accounts that still count, and so admits more than the quota; [`MemoryStore::usage`] counts
-//! them as `forgotten`.
+//! An account is worth keeping until it resets. So the number of keys that are live at a time is at most the number of
+//! admitted requests per second, times the seconds for which one charge is remembered:
 //!
-//! A token bucket's account takes 40 bytes and its table is kept between 64 % and 80 % full once it has grown, so 50
-//! to 63 bytes for each key; the other algorithms take the same plus 8 for the weighted window, plus 24 and 16 to 32 for each
-//! bucket or log entry in use for the sliding ones.
+//! | algorithm | a charge is remembered for |
+//! |---|---|
+//! | token bucket | period / limit, and the step if it has one |
+//! | fixed window | up to one period |
+//! | sliding window of n buckets | one period and 1 / n of it |
+//! | weighted window | up to two periods |
+//! | sliding log | one period |
+//!
+//! With 2,000 requests a second and 60 per minute, a token bucket needs 2,000 keys and a fixed window 120,000; with 100
+//! per day a token bucket (864 s) needs 1.7 million. A table that is too small forgets accounts that still count, and
+//! so admits more than the quota; [`MemoryStore::usage`] counts them as `forgotten`.
+//!
+//! A slot takes 40 bytes for a token bucket or a fixed window, 48 for a stepped bucket or a weighted window, and 64 for a sliding window or
+//! log, to which 16 to 32 for each bucket or log entry in use are added, at least 64. Tables are allocated as keys
+//! arrive and are kept between 64 % and 80 % full, so for each key it is a quarter to a half more: 50 to 63 bytes for a
+//! token bucket.
 
 mod fingerprint;
 mod shard;
@@ -68,9 +77,10 @@ use super::{Answer, Asked, Charge, Outcome, Receipt, Store};
 ///
 /// # Defaults
 ///
-/// - [`max_keys`](Self::max_keys): 100,000 for each tier, which take up to 6.3 MB of token buckets. Enough for 1,600
-///   requests a second at 60 per minute and user; small enough that a flood of keys is no danger to a small machine.
-/// - [`max_log_entries`](Self::max_log_entries): 1,000,000 for each tier, up to 32 MB.
+/// - [`max_keys`](Self::max_keys): 100,000 for each quota of each tier, which take up to 6.3 MB of token buckets: small
+///   enough that a flood of keys is no danger to a small machine, and enough for 1,600 requests a second with a quota
+///   that is remembered for a minute. See the [module](self) for what you need.
+/// - [`max_log_entries`](Self::max_log_entries): 1,000,000 for each quota of each tier, up to 32 MB.
 /// - [`clock`](Self::clock): [`SystemClock`].
 #[derive(Clone)]
 pub struct MemoryStore {
@@ -91,7 +101,7 @@ impl MemoryStore {
         Self::with(Arc::new(SystemClock::new()), Bounds::default())
     }
 
-    /// How many keys each tier may hold, at least 1. The accounts held so far are left behind.
+    /// How many keys each quota of a tier may hold, at least 1. The accounts held so far are left behind.
     #[must_use]
     pub fn max_keys(self, max_keys: usize) -> Self {
         let keys = max_keys.max(1);
@@ -104,8 +114,8 @@ impl MemoryStore {
         )
     }
 
-    /// How many entries the sliding windows and logs of each tier may hold together, at least those of one full
-    /// account. The accounts held so far are left behind.
+    /// How many entries the sliding windows or logs of each quota of a tier may hold together; a single account may fill
+    /// its own even where that is more. The accounts held so far are left behind.
     #[must_use]
     pub fn max_log_entries(self, max_log_entries: usize) -> Self {
         let entries = max_log_entries.max(1);

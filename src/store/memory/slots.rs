@@ -23,7 +23,7 @@ struct Slot<A> {
     account: A,
 }
 
-/// Of how many accounts the one with the least to lose is forgotten …
+/// Of how many accounts the one with the least to lose is forgotten; of more, if all of them are being refused …
 const SAMPLE: usize = 8;
 /// … and how many slots are looked at for them at most, as some are free.
 const DRAWS: usize = 64;
@@ -131,7 +131,8 @@ impl<A: Account> Slots<A> {
         let mut least: Option<(Loss, usize)> = None;
         let mut seen = 0;
         for _ in 0..DRAWS {
-            if seen == SAMPLE || self.slots.is_empty() {
+            let only_refused = least.is_none_or(|(least, _)| least.refuses);
+            if self.slots.is_empty() || (seen >= SAMPLE && !only_refused) {
                 break;
             }
             let lot = self.draw();
