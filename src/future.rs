@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use crate::body::ResponseBody;
 use crate::layer::Config;
-use crate::policy::{Decided, Lines, Rejection, Verdict};
+use crate::policy::{Lines, Rejection, Verdict};
 use crate::store::{MemoryStore, Store};
 
 pin_project! {
@@ -122,9 +122,7 @@ impl Config {
         parts: &mut Parts,
     ) -> Result<Option<Stamp>, Response<Bytes>> {
         let rejection = Rejection::of(&verdict, &self.dice);
-        if let Some(hook) = &self.hook {
-            hook.hook.decided(&Decided::new(Some(&verdict), rejection.as_ref()));
-        }
+        self.tell(Some(&verdict), rejection.as_ref());
         if let Some(rejection) = rejection {
             return Err(self.answers.refuse(rejection, Some(&verdict), parts));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tower_layer::Layer;
 
-use crate::policy::{ConfigError, DecisionHook, Dice, Policy, Selector, Tier};
+use crate::policy::{ConfigError, Decided, DecisionHook, Dice, Policy, Rejection, Selector, Tier, Verdict};
 use crate::response::{Answers, Headers, Responder};
 use crate::service::RateLimit;
 use crate::store::{MemoryStore, Store};
@@ -60,9 +60,18 @@ pub(crate) struct Config {
 
 #[derive(Clone)]
 pub(crate) struct Hook {
-    pub(crate) hook: Arc<dyn DecisionHook>,
+    hook: Arc<dyn DecisionHook>,
     /// Keys the hashes that the hook sees.
     pub(crate) hasher: RandomState,
+}
+
+impl Config {
+    /// Tells the hook, if there is one.
+    pub(crate) fn tell(&self, verdict: Option<&Verdict>, rejection: Option<&Rejection>) {
+        if let Some(Hook { hook, .. }) = &self.hook {
+            hook.decided(&Decided::new(verdict, rejection));
+        }
+    }
 }
 
 impl RateLimitLayer {

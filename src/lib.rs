@@ -108,6 +108,9 @@ pub mod store;
 pub mod algorithm;
 pub mod clock;
 pub mod response;
+
+// What several of them need.
+mod random;
 mod trace;
 
 #[cfg(feature = "axum")]

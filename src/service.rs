@@ -11,7 +11,7 @@ use tower_service::Service;
 use crate::body::ResponseBody;
 use crate::future::{Checking, ResponseFuture};
 use crate::layer::Config;
-use crate::policy::{Decided, Lines, Rejection, Verdict};
+use crate::policy::{Lines, Rejection, Verdict};
 use crate::store::{Asked, MemoryStore, Store};
 
 /// Limits the requests to `S`; made by [`RateLimitLayer`](crate::RateLimitLayer).
@@ -67,9 +67,7 @@ where
         let judged = match config.ask(&*self.store, &parts) {
             Question::NotAsked => Ok(None),
             Question::Refused(rejection) => {
-                if let Some(hook) = &config.hook {
-                    hook.hook.decided(&Decided::new(None, Some(&rejection)));
-                }
+                config.tell(None, Some(&rejection));
                 Err(config.answers.refuse(rejection, None, &parts))
             }
             Question::Asked(lines, Asked::Now(outcome)) => {

@@ -459,3 +459,34 @@ fn a_header_of_ten_thousand_entries() {
     let lines = vec![("x-forwarded-for", "10.0.0.3"); 5_000];
     assert_eq!(draw(&by, &from(peer, &lines)).unwrap(), key_of("10.0.0.3"));
 }
+
+proptest::proptest! {
+    /// Whatever is written as a pattern is read or refused, and whatever is asked for matches or does not.
+    #[test]
+    fn no_pattern_and_no_path_makes_it_panic(pattern in "[/{}*a-c]{0,20}", path in "[/{}*a-c%?]{0,30}") {
+        if let Ok(pattern) = tower_throttle::key::PathPattern::try_new(&pattern) {
+            let _ = pattern.matches(&path);
+            if !pattern.as_str().contains('{') {
+                assert!(pattern.matches(pattern.as_str()), "a pattern without names is a path");
+            }
+        }
+    }
+
+    /// Two elements that pushed anything, in whatever portions, never give the key of two others.
+    #[test]
+    fn tuples_tell_their_elements_apart(
+        a in proptest::collection::vec("[ab]{0,2}", 0..3), b in proptest::collection::vec("[ab]{0,2}", 0..3),
+        c in proptest::collection::vec("[ab]{0,2}", 0..3), d in proptest::collection::vec("[ab]{0,2}", 0..3),
+    ) {
+        let pushing = |parts: Vec<String>| {
+            from_fn(move |_: &Parts, key: &mut KeyBuf| {
+                parts.iter().for_each(|part| key.push_text(part.as_bytes()));
+                Drawn::Key
+            })
+        };
+        let same = (&a, &b) == (&c, &d);
+        let one = draw(&(pushing(a), pushing(b)), &get("/"));
+        let other = draw(&(pushing(c), pushing(d)), &get("/"));
+        assert_eq!(one == other, same);
+    }
+}

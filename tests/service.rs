@@ -81,11 +81,15 @@ impl Service<Request<Full<Bytes>>> for Probe {
     }
 }
 
-#[tokio::test]
-async fn never_called_unready_and_never_for_a_refused_request() {
-    let probe = Probe::default();
-    let counts = Arc::clone(&probe.counts);
-    let mut service = refuses_after(3).layer(probe);
+/// Three requests are admitted and three refused.
+async fn three_of_six<S>(mut service: S)
+where
+    S: Service<
+            Request<Full<Bytes>>,
+            Response = Response<tower_throttle::ResponseBody<Full<Bytes>>>,
+            Error = Infallible,
+        >,
+{
     for nth in 1..=6 {
         let response = service.ready().await.unwrap().call(request()).await.unwrap();
         let expected = if nth <= 3 {
@@ -95,6 +99,13 @@ async fn never_called_unready_and_never_for_a_refused_request() {
         };
         assert_eq!(response.status(), expected);
     }
+}
+
+#[tokio::test]
+async fn never_called_unready_and_never_for_a_refused_request() {
+    let probe = Probe::default();
+    let counts = Arc::clone(&probe.counts);
+    three_of_six(refuses_after(3).layer(probe)).await;
     assert_eq!(counts.calls.load(Ordering::Relaxed), 3);
 }
 
@@ -102,16 +113,7 @@ async fn never_called_unready_and_never_for_a_refused_request() {
 async fn the_same_with_a_store_that_answers_later() {
     let probe = Probe::default();
     let counts = Arc::clone(&probe.counts);
-    let mut service = refuses_after(3).store(LaterStore::default()).layer(probe);
-    for nth in 1..=6 {
-        let response = service.ready().await.unwrap().call(request()).await.unwrap();
-        let expected = if nth <= 3 {
-            StatusCode::OK
-        } else {
-            StatusCode::TOO_MANY_REQUESTS
-        };
-        assert_eq!(response.status(), expected);
-    }
+    three_of_six(refuses_after(3).store(LaterStore::default()).layer(probe)).await;
     assert_eq!(counts.calls.load(Ordering::Relaxed), 3);
     // The three that were made ready in vain were dropped, with what they had reserved.
     assert_eq!(counts.drops.load(Ordering::Relaxed), 3);

@@ -1,9 +1,10 @@
 //! Waits, spread so that clients refused together do not return together.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use crate::random;
 
 use super::error::ConfigError;
 
@@ -84,7 +85,7 @@ impl Jitter {
 const ADVICE: &str =
     "a jitter must be from a smaller to a larger time, of at most a day; write it as between(min, max)";
 
-/// Random numbers, as many as are asked for: SplitMix64, whose steps threads can take at once.
+/// Random numbers, for all threads that ask for some.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice {
     steps: Arc<AtomicU64>,
@@ -92,7 +93,7 @@ pub(crate) struct Dice {
 
 impl Dice {
     pub(crate) fn random() -> Self {
-        Self::seeded(RandomState::new().hash_one(0_u8))
+        Self::seeded(random::seed())
     }
 
     /// Always the same numbers.
@@ -104,10 +105,7 @@ impl Dice {
 
     /// Any number below `bound`, all as likely but for one part in 2^64.
     fn below(&self, bound: u64) -> u64 {
-        let step = self.steps.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        let mixed = (step ^ (step >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let mixed = mixed ^ (mixed >> 31);
-        ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
+        let step = self.steps.fetch_add(random::STEP, Ordering::Relaxed);
+        random::below(bound, random::scrambled(step))
     }
 }

@@ -108,6 +108,8 @@ fn percent_encoded(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -130,6 +132,15 @@ mod tests {
             assert_eq!(Grpc::of(&headers), expected, "{content_type}");
         }
         assert_eq!(Grpc::of(&HeaderMap::new()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_content_type_makes_it_panic(bytes in prop::collection::vec(prop::sample::select(&b"aplictongrw-+;/ =ebx\t\xff"[..]), 0..60)) {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_bytes(&bytes).unwrap());
+            let _ = Grpc::of(&headers);
+        }
     }
 
     #[test]

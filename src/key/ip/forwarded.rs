@@ -12,7 +12,6 @@ use super::group::Group;
 use super::hops::{self, MOST_HOPS, Syntax};
 use super::peer;
 use crate::key::{Drawn, KeyBuf, KeyExtractor};
-use crate::trace;
 
 /// Counts by the client's address as told by trusted proxies, in one header.
 ///
@@ -165,15 +164,6 @@ impl ForwardedIp {
 
 impl KeyExtractor for ForwardedIp {
     fn draw(&self, parts: &Parts, key: &mut KeyBuf) -> Drawn {
-        match self.client(parts) {
-            Some(address) => {
-                self.group.push(address, key);
-                Drawn::Key
-            }
-            None => {
-                trace::peer_missing();
-                Drawn::Missing
-            }
-        }
+        self.group.draw(self.client(parts), key)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::key::KeyBuf;
+use crate::key::{Drawn, KeyBuf};
+use crate::trace;
 
 /// IPv6 addresses are grouped by their prefix, because one customer has at least 2^64 of them.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,16 @@ impl Group {
             "an IPv6 prefix must be from 1 to 128; 64 is one network, 56 and 48 are what one customer often gets"
         );
         Self { prefix }
+    }
+
+    /// Pushes the address if there is one; if not, says what to do about it.
+    pub(super) fn draw(self, address: Option<IpAddr>, key: &mut KeyBuf) -> Drawn {
+        let Some(address) = address else {
+            trace::peer_missing();
+            return Drawn::Missing;
+        };
+        self.push(address, key);
+        Drawn::Key
     }
 
     pub(in crate::key) fn push(self, address: IpAddr, key: &mut KeyBuf) {

@@ -7,7 +7,6 @@ use http::request::Parts;
 
 use super::group::Group;
 use crate::key::{Drawn, KeyBuf, KeyExtractor};
-use crate::trace;
 
 /// Counts by the address of the connection: the client's, or that of the nearest proxy.
 ///
@@ -52,16 +51,7 @@ impl PeerIp {
 
 impl KeyExtractor for PeerIp {
     fn draw(&self, parts: &Parts, key: &mut KeyBuf) -> Drawn {
-        match peer(&parts.extensions) {
-            Some(address) => {
-                self.group.push(address, key);
-                Drawn::Key
-            }
-            None => {
-                trace::peer_missing();
-                Drawn::Missing
-            }
-        }
+        self.group.draw(peer(&parts.extensions), key)
     }
 }
 

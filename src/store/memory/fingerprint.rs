@@ -4,10 +4,12 @@
 //! for some pair among n keys with a probability of n² / 2^128: 2^-88 for a million. The hash is fast rather than
 //! cryptographic; what keeps clients from looking for such pairs is that they neither know the secret nor see a hash.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::hash::Hasher as _;
 
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
+
+use crate::random;
 
 /// The hash of a key; the lowest bit is left for a mark.
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +60,9 @@ pub(super) struct Secret {
 
 impl Secret {
     pub(super) fn random() -> Self {
-        // The standard library's keys are random for each process, and each of its states has others.
-        let random = || RandomState::new().hash_one(0_u8);
         Self {
-            low: (random(), SharedSeed::from_u64(random())),
-            high: (random(), SharedSeed::from_u64(random())),
+            low: (random::seed(), SharedSeed::from_u64(random::seed())),
+            high: (random::seed(), SharedSeed::from_u64(random::seed())),
         }
     }
 

@@ -4,6 +4,7 @@
 //! sample at no cost.
 
 use crate::algorithm::Account;
+use crate::random;
 use crate::store::{Answer, Decision};
 
 use super::Question;
@@ -246,7 +247,7 @@ impl<A: Account> Slots<A> {
 
     /// Spreads all numbers evenly over the slots.
     fn place(&self, number: u64) -> usize {
-        ((u128::from(number) * self.slots.len() as u128) >> 64) as usize
+        random::below(self.slots.len() as u64, number) as usize
     }
 
     fn after(&self, index: usize) -> usize {
@@ -262,12 +263,9 @@ impl<A: Account> Slots<A> {
         }
     }
 
-    /// SplitMix64.
     const fn draw(&mut self) -> u64 {
-        self.lots = self.lots.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.lots ^ (self.lots >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.lots = self.lots.wrapping_add(random::STEP);
+        random::scrambled(self.lots)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::quota::{Algorithm, Quota};
+use crate::random;
 use crate::store::{Charge, TierId};
 
 use super::fingerprint::Fingerprint;
@@ -90,8 +91,7 @@ impl Table {
 
     /// Spreads all numbers evenly over the shards.
     fn place(&self, number: u64) -> &Locker {
-        let shards = self.shards.len() as u128;
-        &self.shards[((u128::from(number) * shards) >> 64) as usize]
+        &self.shards[random::below(self.shards.len() as u64, number) as usize]
     }
 
     /// Counts one more key, if there is room for it.
@@ -147,7 +147,7 @@ impl Table {
     pub(super) fn forget_elsewhere(&self, question: &Question<'_>, lot: u64) -> bool {
         const TRIES: u64 = 32;
         (0..TRIES).any(|nth| {
-            let shard = self.place(lot.wrapping_add(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+            let shard = self.place(random::scrambled(lot.wrapping_add(nth.wrapping_mul(random::STEP))));
             shard.try_lock().is_ok_and(|mut shard| shard.forget_one(question))
         })
     }
