@@ -97,17 +97,18 @@ impl Drawing {
 
     /// What to ask the store.
     pub(crate) fn charges<'a>(&'a self, policy: &'a Policy) -> SmallVec<[Charge<'a>; INLINE]> {
-        let lines = self.lines.iter().zip(&self.keys);
-        lines
-            .map(|(line, (start, end))| {
-                let checked = line.checked(policy);
-                let key = self.buf.between(*start..*end);
+        let mut charges = SmallVec::new();
+        for (line, (start, end)) in self.lines.iter().zip(&self.keys) {
+            let checked = line.checked(policy);
+            let key = self.buf.between(*start..*end);
+            charges.push(
                 Charge::new(&checked.id, key, &line.limit(policy).quota)
                     .nth(line.nth)
                     .cost(line.cost)
-                    .on_failure(checked.tier.on_failure)
-            })
-            .collect()
+                    .on_failure(checked.tier.on_failure),
+            );
+        }
+        charges
     }
 
     /// Whether the request concerns no tier.

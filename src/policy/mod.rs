@@ -21,7 +21,7 @@ pub use self::{
     error::ConfigError,
     hook::{Decided, DecisionHook},
     jitter::Jitter,
-    plan::{Plan, Plans, Quotas},
+    plan::{IntoQuotaList, Plan, Plans, Quotas},
     rejection::{Reason, Rejection, Violation},
     selector::{HeaderIs, Selector, preflight},
     tier::{OnMissing, Tier},

@@ -108,12 +108,14 @@ impl Decision {
 #[derive(Debug)]
 pub struct Outcome {
     now: Timestamp,
-    decisions: SmallVec<[Decision; INLINE]>,
+    decisions: Decisions,
     marks: Marks,
 }
 
+pub(crate) type Decisions = SmallVec<[Decision; INLINE]>;
+
 /// Room for a store's own numbers: two for each charge.
-type Marks = SmallVec<[u64; 2 * INLINE]>;
+pub(crate) type Marks = SmallVec<[u64; 2 * INLINE]>;
 
 /// Charges of a call that are handled without an allocation.
 pub(crate) const INLINE: usize = 4;
@@ -134,6 +136,11 @@ impl Outcome {
     pub fn with_marks(mut self, marks: impl IntoIterator<Item = u64>) -> Self {
         self.marks = marks.into_iter().collect();
         self
+    }
+
+    /// The same, without a copy.
+    pub(crate) const fn from_parts(now: Timestamp, decisions: Decisions, marks: Marks) -> Self {
+        Self { now, decisions, marks }
     }
 
     /// A failure of all `charges`.
@@ -161,7 +168,7 @@ impl Outcome {
         self.decisions.iter().all(|decision| decision.answer == Answer::Admits)
     }
 
-    pub(crate) fn into_parts(self) -> (Timestamp, SmallVec<[Decision; INLINE]>) {
+    pub(crate) fn into_parts(self) -> (Timestamp, Decisions) {
         (self.now, self.decisions)
     }
 

@@ -58,7 +58,7 @@ use self::fingerprint::{Fingerprint, Secret};
 use self::shard::Shard;
 use self::table::{Bounds, Table};
 use self::tables::Tables;
-use super::decision::INLINE;
+use super::decision::{Decisions, INLINE, Marks};
 use super::{Answer, Asked, Charge, Outcome, Receipt, Store};
 
 /// Keeps accounts in this process's memory, and answers at once.
@@ -159,17 +159,18 @@ impl MemoryStore {
 
     /// Finds the accounts, does all work that needs no lock, and locks them.
     fn lock<'a>(&'a self, charges: &[Charge<'a>]) -> Locked<'a> {
-        let places = charges.iter().map(|charge| {
+        let mut places = SmallVec::new();
+        for charge in charges {
             let table = self.inner.tables.find(charge, &self.inner.bounds);
             let fingerprint = self.inner.secret.fingerprint(charge.key);
-            Place {
+            places.push(Place {
                 table,
                 shard: table.shard(fingerprint),
                 fingerprint,
                 terms: Terms::new(charge.quota, charge.key),
-            }
-        });
-        Locked::new(places.collect())
+            });
+        }
+        Locked::new(places)
     }
 }
 
@@ -202,8 +203,8 @@ impl Store for MemoryStore {
             admitted &= shard.answer(&question) == Answer::Admits;
         }
 
-        let mut decisions: SmallVec<[_; INLINE]> = SmallVec::new();
-        let mut marks: SmallVec<[u64; 2 * INLINE]> = SmallVec::new();
+        let mut decisions = Decisions::new();
+        let mut marks = Marks::new();
         for (nth, charge) in charges.iter().enumerate() {
             let (shard, question) = locked.account(nth, now, charge.cost);
             let (decision, mark) = if admitted && charge.cost > 0 {
@@ -212,16 +213,17 @@ impl Store for MemoryStore {
                 (shard.look(&question), 0)
             };
             decisions.push(decision);
-            marks.extend([mark, question.table.generation()]);
+            marks.push(mark);
+            marks.push(question.table.generation());
         }
-        Asked::Now(Outcome::new(now, decisions).with_marks(marks))
+        Asked::Now(Outcome::from_parts(now, decisions, marks))
     }
 
     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Never> {
         let mut locked = self.lock(charges);
         let now = self.inner.clock.now();
 
-        let mut decisions: SmallVec<[_; INLINE]> = SmallVec::new();
+        let mut decisions = Decisions::new();
         for (nth, charge) in charges.iter().enumerate() {
             let (shard, question) = locked.account(nth, now, charge.cost);
             if let Some([mark, generation]) = receipt.marks().get(2 * nth..2 * nth + 2)
@@ -231,7 +233,7 @@ impl Store for MemoryStore {
             }
             decisions.push(shard.look(&Question { cost: 0, ..question }));
         }
-        Asked::Now(Outcome::new(now, decisions))
+        Asked::Now(Outcome::from_parts(now, decisions, Marks::new()))
     }
 }
 
