@@ -32,12 +32,13 @@
 //! per day a token bucket (864 s) needs 1.7 million. A table that is too small forgets accounts that still count, and
 //! so admits more than the quota; [`MemoryStore::usage`] counts them as `forgotten`.
 //!
-//! A slot takes 40 bytes for a token bucket or a fixed window, 48 for a stepped bucket or a weighted window, and 64 for a sliding window or
-//! log, to which 16 to 32 for each bucket or log entry in use are added, at least 64. Tables are allocated as keys
+//! A slot takes 40 bytes for a token bucket or a fixed window, 48 for a stepped bucket or a weighted window, and 64 for a
+//! sliding window or log, to which 16 to 32 for each bucket or log entry in use are added, at least 64. Tables are allocated as keys
 //! arrive and are kept between 64 % and 80 % full, so for each key it is a quarter to a half more: 50 to 63 bytes for a
 //! token bucket.
 
 mod fingerprint;
+mod locked;
 mod shard;
 mod slots;
 mod table;
@@ -46,19 +47,19 @@ mod tables;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 
 use crate::algorithm::Terms;
-use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::clock::{Clock, SystemClock};
 
-use self::fingerprint::{Fingerprint, Secret};
-use self::shard::Shard;
+use self::fingerprint::Secret;
+use self::locked::{Locked, Place, Question};
 use self::table::{Bounds, Table};
 use self::tables::Tables;
-use super::decision::{Decisions, INLINE, Marks};
+use super::decision::{Decisions, Marks};
 use super::{Answer, Asked, Charge, Outcome, Receipt, Store};
 
 /// Keeps accounts in this process's memory, and answers at once.
@@ -234,77 +235,6 @@ impl Store for MemoryStore {
             decisions.push(shard.look(&Question { cost: 0, ..question }));
         }
         Asked::Now(Outcome::from_parts(now, decisions, Marks::new()))
-    }
-}
-
-/// What is asked of one account.
-struct Question<'a> {
-    table: &'a Table,
-    fingerprint: Fingerprint,
-    terms: Terms<'a>,
-    /// What the clock shows, in microseconds.
-    real: u64,
-    cost: u64,
-}
-
-/// Where an account is, or would be.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    table: &'a Table,
-    shard: &'a table::Locker,
-    fingerprint: Fingerprint,
-    terms: Terms<'a>,
-}
-
-impl Place<'_> {
-    /// By which the locks are ordered: any order will do that all decisions agree on.
-    fn rank(&self) -> usize {
-        std::ptr::from_ref(self.shard).addr()
-    }
-}
-
-/// The accounts of one decision, with their shards locked until this is dropped.
-struct Locked<'a> {
-    places: SmallVec<[Place<'a>; INLINE]>,
-    /// For each place, which of the guards is its shard's.
-    guard_of: SmallVec<[usize; INLINE]>,
-    guards: SmallVec<[MutexGuard<'a, Shard>; INLINE]>,
-}
-
-impl<'a> Locked<'a> {
-    fn new(places: SmallVec<[Place<'a>; INLINE]>) -> Self {
-        let mut order: SmallVec<[usize; INLINE]> = (0..places.len()).collect();
-        order.sort_unstable_by_key(|nth| places[*nth].rank());
-
-        let mut guard_of: SmallVec<[usize; INLINE]> = SmallVec::from_elem(0, places.len());
-        let mut guards: SmallVec<[MutexGuard<'a, Shard>; INLINE]> = SmallVec::new();
-        let mut last = None;
-        for nth in order {
-            let place = places[nth];
-            // Two keys of one tier may share a shard; its lock is taken once.
-            if last != Some(place.rank()) {
-                last = Some(place.rank());
-                guards.push(place.shard.lock().unwrap_or_else(PoisonError::into_inner));
-            }
-            guard_of[nth] = guards.len() - 1;
-        }
-        Self {
-            places,
-            guard_of,
-            guards,
-        }
-    }
-
-    fn account(&mut self, nth: usize, now: Timestamp, cost: u64) -> (&mut Shard, Question<'a>) {
-        let place = self.places[nth];
-        let question = Question {
-            table: place.table,
-            fingerprint: place.fingerprint,
-            terms: place.terms,
-            real: now.as_micros(),
-            cost,
-        };
-        (&mut self.guards[self.guard_of[nth]], question)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::algorithm::{FixedWindow, SteppedBucket, TokenBucket, Trail, WeightedWindow};
 use crate::store::{Answer, Decision};
 
-use super::Question;
+use super::locked::Question;
 use super::slots::Slots;
 use super::table::Kind;
 

@@ -7,8 +7,8 @@ use crate::algorithm::Account;
 use crate::random;
 use crate::store::{Answer, Decision};
 
-use super::Question;
 use super::fingerprint::Fingerprint;
+use super::locked::Question;
 use super::table::Table;
 
 pub(super) struct Slots<A> {

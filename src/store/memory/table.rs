@@ -7,9 +7,10 @@ use crate::quota::{Algorithm, Quota};
 use crate::random;
 use crate::store::{Charge, TierId};
 
+use super::Usage;
 use super::fingerprint::Fingerprint;
+use super::locked::Question;
 use super::shard::Shard;
-use super::{Question, Usage};
 
 /// Shards of accounts, and how many there are.
 pub(super) struct Table {
