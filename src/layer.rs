@@ -135,12 +135,24 @@ impl<St> RateLimitLayer<St> {
     }
 
     /// Which headers tell clients how they stand.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use tower_throttle::response::Reset;
+    /// use tower_throttle::{Global, Headers, Quota, RateLimitLayer, Tier};
+    ///
+    /// let limits = RateLimitLayer::new([Tier::new("global", Global, Quota::per_second(100))]).headers(
+    ///     Headers::default() // `RateLimit` and `RateLimit-Policy`; `Headers::none()` for none
+    ///         .x_rate_limit(Reset::Epoch)
+    ///         .wait_millis(HeaderName::from_static("x-retry-after-ms")),
+    /// );
+    /// ```
     #[must_use]
     pub fn headers(self, headers: Headers) -> Self {
         self.with(|config| config.answers.set_headers(headers))
     }
 
-    /// What answers a refused request that is not gRPC.
+    /// What answers a refused request that is not gRPC. `Retry-After` is the layer's to set, whatever it says.
     #[must_use]
     pub fn responder(self, responder: impl Responder) -> Self {
         self.with(|config| config.answers.set_responder(responder))

@@ -31,11 +31,12 @@
 //! # What it promises
 //!
 //! - **Never over-admits**: no tier lets through more than its algorithm's documented worst case, under any number of
-//!   threads.
+//!   threads, as long as its table has room for the keys that are live.
 //! - **All or nothing**: a refused request leaves no charge on any tier, so one client that is refused at its own tier
 //!   takes nothing from what all share.
 //! - **The told wait is true**: who waits exactly that long and meets no other traffic is admitted.
-//! - **Memory is bounded** by a number you can set, and a flood of new keys cannot free those who are being refused.
+//! - **Memory is bounded** by a number you can set. Of a table that is too small, a flood of new keys takes those who are
+//!   being refused last of all; what still counted and had to go is counted.
 //! - **Wrong configuration fails when it is built**, with what to write instead.
 //! - **No key leaves**: not in a header, a body, a log or the hook.
 //!
@@ -43,6 +44,8 @@
 //!
 //! Outside of what it protects, inside of what must see every response: tracing and CORS outside (a 429 without CORS
 //! headers is unreadable to browsers, and preflights are answered before they count), the limiter, then the handlers.
+//! In axum give it to `Router::layer` or `route_layer`: `Endpoint` needs the route, which is found inside the `Router`. (Around a
+//! finished `Router` all requests are one endpoint; so are, always, those that match no route.)
 //! A tier by address belongs before authentication, which it protects; a tier by user behind it. The layer can be
 //! used twice in one stack.
 //!

@@ -213,6 +213,27 @@ fn a_flood_under_another_plan_frees_nobody_who_asks() {
     assert!(!(0..100).any(|key| ask(key, &free, 1)), "and still are");
 }
 
+/// Keys that each spend all they may are used up like the one that is being refused, but they were not refused yet.
+#[test]
+fn a_flood_that_spends_all_frees_nobody_who_asks() {
+    for limit in [1, 5] {
+        let store = MemoryStore::new().clock(ManualClock::new()).max_keys(1_000);
+        let tier = TierId::new("", "tier");
+        for quota in [Quota::new(limit, HOUR), Quota::new(limit, HOUR).fixed_window()] {
+            let ask = |key: u64, cost| {
+                charge(&store, &[Charge::new(&tier, &key.to_be_bytes(), &quota).cost(cost)]).is_charged()
+            };
+            assert!(ask(7, limit));
+            let mut admitted = 0;
+            for key in 100..8_100 {
+                assert!(ask(key, limit));
+                admitted += u64::from(key % 100 == 0 && ask(7, 1));
+            }
+            assert_eq!(admitted, 0, "{quota:?}");
+        }
+    }
+}
+
 /// Logs of very different lengths in one tier: within the bound nobody is forgotten.
 #[test]
 fn within_the_bound_no_log_is_forgotten() {

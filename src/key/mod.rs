@@ -15,8 +15,8 @@
 //! | [`Extension`] | what an earlier middleware put into the request's extensions |
 //! | [`PeerIp`] | the address of the connection |
 //! | [`ForwardedIp`] | the client's address as told by trusted proxies |
-//! | a closure `Fn(&Parts) -> K` | what it returns, see [`IntoKey`] |
-//! | [`from_fn`] | what it pushes, without an allocation |
+//! | a closure `\|parts: &Parts\| …` | what it returns, which must be its own: see [`IntoKey`] |
+//! | [`from_fn`] | what it pushes, which may be borrowed from the request |
 //! | a tuple of extractors | all of them together |
 //!
 //! [`.or()`](KeyExtractor::or) tries another extractor where one finds nothing; [`.ignore_case()`](KeyExtractor::ignore_case)

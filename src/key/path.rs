@@ -37,7 +37,7 @@ impl Routes {
     ///
     /// If one of them is not a pattern.
     #[must_use]
-    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn new(patterns: impl IntoIterator<Item: AsRef<str>>) -> Self {
         match Self::try_new(patterns) {
             Ok(routes) => routes,
             Err(error) => panic!("{error}"),
@@ -49,10 +49,10 @@ impl Routes {
     /// # Errors
     ///
     /// If one of them is not a pattern.
-    pub fn try_new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidPattern> {
+    pub fn try_new(patterns: impl IntoIterator<Item: AsRef<str>>) -> Result<Self, InvalidPattern> {
         let patterns = patterns
             .into_iter()
-            .map(PathPattern::try_new)
+            .map(|pattern| PathPattern::try_new(pattern.as_ref()))
             .collect::<Result<_, _>>()?;
         Ok(Self { patterns })
     }

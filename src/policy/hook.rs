@@ -7,7 +7,8 @@ use super::verdict::Verdict;
 
 /// Sees every decision: for metrics, logs, alarms.
 ///
-/// It runs on the request's own path, so it should be quick and must not block.
+/// It runs on the request's own path, so it should be quick and must not block. A closure `|decided: &Decided<'_>|`
+/// will do.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,6 +39,15 @@ pub trait DecisionHook: Send + Sync + 'static {
 impl<H: DecisionHook + ?Sized> DecisionHook for Arc<H> {
     fn decided(&self, decided: &Decided<'_>) {
         (**self).decided(decided);
+    }
+}
+
+impl<F> DecisionHook for F
+where
+    F: Fn(&Decided<'_>) + Send + Sync + 'static,
+{
+    fn decided(&self, decided: &Decided<'_>) {
+        self(decided);
     }
 }
 

@@ -121,7 +121,7 @@ impl fmt::Debug for Quotas {
     }
 }
 
-/// One quota, an array or a `Vec` of them.
+/// One quota, an array, a slice or a `Vec` of them.
 pub trait IntoQuotaList: sealed::Sealed {
     /// All of them.
     #[doc(hidden)]
@@ -140,6 +140,12 @@ impl<const N: usize> IntoQuotaList for [Quota; N] {
     }
 }
 
+impl IntoQuotaList for &[Quota] {
+    fn into_list(self) -> Vec<Quota> {
+        self.to_vec()
+    }
+}
+
 impl IntoQuotaList for Vec<Quota> {
     fn into_list(self) -> Vec<Quota> {
         self
@@ -153,5 +159,6 @@ mod sealed {
 
     impl Sealed for Quota {}
     impl<const N: usize> Sealed for [Quota; N] {}
+    impl Sealed for &[Quota] {}
     impl Sealed for Vec<Quota> {}
 }

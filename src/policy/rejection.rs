@@ -23,7 +23,6 @@ pub struct Rejection {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     reason: Reason,
     tier: Arc<str>,
@@ -124,7 +123,9 @@ impl Rejection {
         &self.inner.violations
     }
 
-    /// The true wait: the longest among the limits that refused. None if waiting does not help.
+    /// The true wait, to the microsecond: the longest among the limits that refused. None if waiting does not help.
+    ///
+    /// Clients are told [`wait`](Self::wait) instead, which spreads them.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.inner.retry_after
@@ -246,6 +247,19 @@ impl fmt::Display for Rejection {
 
 impl fmt::Debug for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
+        let Inner {
+            reason,
+            tier,
+            violations,
+            retry_after,
+            wait,
+        } = &*self.inner;
+        f.debug_struct("Rejection")
+            .field("reason", reason)
+            .field("tier", tier)
+            .field("violations", violations)
+            .field("retry_after", retry_after)
+            .field("wait", wait)
+            .finish()
     }
 }

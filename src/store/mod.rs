@@ -38,11 +38,47 @@ pub use self::{
 /// 11. **Giving back** is strict: [`give_back`](Self::give_back) returns what certainly still weighs on the accounts
 ///     of an admitted charge and never more, so never lets through more than if the charge had not been made; and
 ///     nothing once the windows it was charged to have rolled over.
-/// 12. **Failure** is an answer, [`Answer::Failed`], of each charge that could not be decided. What was charged is then
-///     unknown; it is neither repeated nor given back.
+/// 12. **Failure** is an answer, [`Answer::Failed`], of each charge that could not be decided; answers that are missing
+///     count as such. What was charged is then unknown; it is neither repeated nor given back.
 ///
 /// An account is identified by [`Charge::tier`], [`Charge::nth`] and [`Charge::key`]; for window algorithms also by
 /// the quota's period and precision. Never by limit or burst: a raised limit keeps the account.
+///
+/// # Example
+///
+/// A store around another: here one that lets a key of its own choosing wait.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_throttle::store::{Answer, Asked, Charge, Decision, MemoryStore, Outcome, Receipt, Store};
+///
+/// struct Banning {
+///     inner: MemoryStore,
+///     banned: Vec<u8>,
+/// }
+///
+/// impl Store for Banning {
+///     type Future = <MemoryStore as Store>::Future;
+///
+///     fn charge(&self, charges: &[Charge<'_>]) -> Asked<Self::Future> {
+///         if charges.iter().all(|charge| charge.key != self.banned) {
+///             return self.inner.charge(charges);
+///         }
+///         // Asked for nothing, the inner store tells the time.
+///         let Asked::Now(asked) = self.inner.charge(&[]) else {
+///             return Asked::Now(Outcome::failed(charges.len()));
+///         };
+///         let refused = Decision::new(Answer::Refuses).with_retry_after(Duration::from_secs(3_600));
+///         Asked::Now(Outcome::new(asked.now(), charges.iter().map(|_| refused)))
+///     }
+///
+///     // What an admitted call was charged is given back where it was charged; a store of its own accounts finds in
+///     // the receipt what it put into `Outcome::with_marks`.
+///     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Self::Future> {
+///         self.inner.give_back(charges, receipt)
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a store",
     note = "use `MemoryStore`, an `Arc` of a store, or implement `Store` for your own"
@@ -74,7 +110,7 @@ pub enum Asked<F> {
     Later(F),
 }
 
-impl<S: Store> Store for Arc<S> {
+impl<S: Store + ?Sized> Store for Arc<S> {
     type Future = S::Future;
 
     fn charge(&self, charges: &[Charge<'_>]) -> Asked<S::Future> {

@@ -86,7 +86,7 @@ impl ForwardedIp {
     ///
     /// If one of them is not a network, or if hops are trusted.
     #[must_use]
-    pub fn trust<'a>(self, networks: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn trust(self, networks: impl IntoIterator<Item: AsRef<str>>) -> Self {
         match self.try_trust(networks) {
             Ok(trusting) => trusting,
             Err(error) => panic!("{error}"),
@@ -102,12 +102,12 @@ impl ForwardedIp {
     /// # Panics
     ///
     /// If hops are trusted.
-    pub fn try_trust<'a>(mut self, networks: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidCidr> {
+    pub fn try_trust(mut self, networks: impl IntoIterator<Item: AsRef<str>>) -> Result<Self, InvalidCidr> {
         let Trust::Networks(trusted) = &mut self.trust else {
             panic!("{ONE_TRUST}");
         };
         for network in networks {
-            trusted.push(Cidr::parse(network)?);
+            trusted.push(Cidr::parse(network.as_ref())?);
         }
         Ok(self)
     }

@@ -13,7 +13,8 @@
 //! There is no background task and no sweep. A shard that has to grow leaves out the accounts that cannot be told
 //! from new ones. A table that holds as many keys as it may draws a few of its accounts for each newcomer, and forgets
 //! the one with the least to lose: one that is as good as new, else one that still has something left, else one that
-//! is being refused; of those alike the one that resets first. The work is the same however many keys there are.
+//! is used up, else one that has been refused since; of those alike the one that resets first. The work is the same
+//! however many keys there are.
 //!
 //! # How much room it needs
 //!

@@ -24,7 +24,7 @@ struct Slot<A> {
     account: A,
 }
 
-/// Of how many accounts the one with the least to lose is forgotten; of more, if all of them are being refused …
+/// Of how many accounts the one with the least to lose is forgotten; of more, if all of them are used up …
 const SAMPLE: usize = 8;
 /// … and how many slots are looked at for them at most, as some are free.
 const DRAWS: usize = 64;
@@ -132,8 +132,8 @@ impl<A: Account> Slots<A> {
         let mut least: Option<(Loss, usize)> = None;
         let mut seen = 0;
         for _ in 0..DRAWS {
-            let only_refused = least.is_none_or(|(least, _)| least.refuses);
-            if self.slots.is_empty() || (seen >= SAMPLE && !only_refused) {
+            let harmless = least.is_some_and(|(least, _)| least.standing == Standing::HasSomethingLeft);
+            if self.slots.is_empty() || (seen >= SAMPLE && harmless) {
                 break;
             }
             let lot = self.draw();
@@ -269,11 +269,21 @@ impl<A: Account> Slots<A> {
     }
 }
 
+/// From what is forgotten first to what is forgotten last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    HasSomethingLeft,
+    /// A flood of keys that each spend all they may looks like this …
+    UsedUp,
+    /// … and somebody who comes back although they were refused like this.
+    Refused,
+}
+
 /// What forgetting an account would let through, ordered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Loss {
     /// One that is being refused goes last, unless its time has come.
-    refuses: bool,
+    standing: Standing,
     reset_after: u64,
     /// Windows may all reset at one time; then the one that has used least goes first.
     used: u64,
@@ -298,9 +308,14 @@ impl<A: Account> Slot<A> {
         let terms = question.terms.of(&self.account);
         let decision = self.account.look(&self.account.read(&terms, real), &terms, real, 1);
         let reset_after = self.account.reset_at(&terms).saturating_sub(real);
-        let refuses = self.fingerprint.is_refused() || decision.answer() == Answer::Refuses;
+        let standing = match decision.answer() {
+            _ if reset_after == 0 => Standing::HasSomethingLeft,
+            _ if self.fingerprint.is_refused() => Standing::Refused,
+            Answer::Refuses => Standing::UsedUp,
+            _ => Standing::HasSomethingLeft,
+        };
         Loss {
-            refuses: refuses && reset_after > 0,
+            standing,
             reset_after,
             used: terms.quota.burst_size().saturating_sub(decision.remaining()),
         }
