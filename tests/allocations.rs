@@ -147,6 +147,7 @@ fn keys_take_as_many_bytes_as_the_docs_say() {
         (quota.sliding_log(), 101 + 64),
     ] {
         let bytes = bytes_for(quota, 300_000, 1) / 300_000;
+        eprintln!("{bytes} bytes a key: {:?}", quota.algorithm());
         assert!(bytes <= most, "{bytes} for {quota:?}");
     }
     let bytes = bytes_for(quota.sliding_log(), 2_000, 100) / 2_000;

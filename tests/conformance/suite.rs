@@ -194,14 +194,16 @@ fn a_refusal_charges_nothing<S: Subject>(test: &Test<S>) {
 
 fn a_refusal_creates_no_account<S: Subject>(test: &Test<S>) {
     let (full, open) = (TierId::new("", "full"), TierId::new("", "open"));
-    let quota = Quota::new(1, PERIOD);
-    assert!(test.ask(&[Charge::new(&full, b"", &quota)]).is_charged());
-    let before = test.subject.accounts();
-    for key in 0..50_u8 {
-        let outcome = test.ask(&[Charge::new(&open, &[key], &quota), Charge::new(&full, b"", &quota)]);
-        assert!(!outcome.is_charged());
+    for (nth, quota) in algorithms().iter().enumerate() {
+        let all = [nth as u8];
+        assert!(test.ask(&[Charge::new(&full, &all, quota).cost(6)]).is_charged());
+        let before = test.subject.accounts();
+        for key in 0..50_u8 {
+            let outcome = test.ask(&[Charge::new(&open, &[key], quota), Charge::new(&full, &all, quota)]);
+            assert!(!outcome.is_charged());
+        }
+        assert_eq!(test.subject.accounts(), before, "{quota:?}");
     }
-    assert_eq!(test.subject.accounts(), before);
 }
 
 fn the_outcome_answers_each_charge<S: Subject>(test: &Test<S>) {
