@@ -1,10 +1,24 @@
 //! The one file that knows whether `tracing` is on.
 
 pub(crate) use self::events::peer_missing;
+#[cfg(feature = "redis")]
+pub(crate) use self::events::{store_down, store_up};
 
 #[cfg(feature = "tracing")]
 mod events {
     use std::sync::Once;
+
+    /// Said when it is found out, not for every request that meets it.
+    #[cfg(feature = "redis")]
+    pub(crate) fn store_down(error: &dyn std::error::Error) {
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(%error, cause, "Redis is down: tiers are decided by their failure modes until it returns");
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn store_up() {
+        tracing::info!("Redis is back: it decides again");
+    }
 
     /// Said once: it is true of the server, so of every request.
     pub(crate) fn peer_missing() {
@@ -21,5 +35,11 @@ mod events {
 
 #[cfg(not(feature = "tracing"))]
 mod events {
+    #[cfg(feature = "redis")]
+    pub(crate) fn store_down(_: &dyn std::error::Error) {}
+
+    #[cfg(feature = "redis")]
+    pub(crate) const fn store_up() {}
+
     pub(crate) const fn peer_missing() {}
 }

@@ -35,8 +35,14 @@ pub(crate) trait Account: Default + Send {
     fn mark(&self, cost: u64) -> u64;
 
     /// Gives back `cost` of a charge that left `mark`: as much of it as certainly still weighs on the account, never
-    /// more. The account has not been healed nor forgotten since.
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64);
+    /// more. The account has not been healed nor forgotten since. Whether the marks of other charges say nothing certain
+    /// from now on.
+    #[must_use]
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) -> bool;
+
+    /// An account of which another store tells what remains and when it resets, to the strict side where that does not
+    /// say all.
+    fn told(terms: &Terms<'_>, real: u64, remaining: u64, reset_after: u64) -> Self;
 
     /// From when on the account cannot be told from a new one.
     fn reset_at(&self, terms: &Terms<'_>) -> u64;
@@ -85,7 +91,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    pub(super) const fn phase(&self) -> u64 {
+    pub(crate) const fn phase(&self) -> u64 {
         self.phase
     }
 
@@ -96,6 +102,11 @@ impl<'a> Terms<'a> {
             _ => Grid::new(self.quota.rate().tick),
         }
     }
+}
+
+/// What is used, where so much remains.
+pub(super) fn used(terms: &Terms<'_>, remaining: u64) -> u64 {
+    terms.quota.limit().saturating_sub(remaining)
 }
 
 /// Whether a clock that shows `real` has stepped back, for an account last written at `at`.

@@ -3,7 +3,7 @@
 use crate::quota::Algorithm;
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Terms, counted, stepped_back};
+use super::account::{Account, Terms, counted, stepped_back, used};
 use super::grid::Grid;
 
 /// How much was admitted since `start`.
@@ -76,7 +76,7 @@ impl Account for FixedWindow {
 
     /// A charge that opened a window of its own is given back only if nothing else is in it. Otherwise the window would
     /// go on without its first request, end too early for the others, and let through one too many.
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) -> bool {
         let reading = self.read(terms, real);
         let opener = mark % 2 == 1 && !aligned(terms);
         if reading.count > 0 && reading.start == mark / 2 && (!opener || reading.count <= cost) {
@@ -84,6 +84,14 @@ impl Account for FixedWindow {
                 count: reading.count.saturating_sub(cost),
                 ..reading
             };
+        }
+        false
+    }
+
+    fn told(terms: &Terms<'_>, real: u64, remaining: u64, _: u64) -> Self {
+        Self {
+            count: used(terms, remaining),
+            ..Self::default().read(terms, real)
         }
     }
 

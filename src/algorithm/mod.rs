@@ -18,3 +18,5 @@ pub(crate) use self::{
     trail::Trail,
     weighted_window::WeightedWindow,
 };
+#[cfg(feature = "redis")]
+pub(crate) use self::trail::Shape;

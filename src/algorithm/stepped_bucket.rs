@@ -40,8 +40,15 @@ impl Account for SteppedBucket {
         self.bucket.mark(cost)
     }
 
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
-        self.bucket.give_back(terms, real, cost, mark);
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) -> bool {
+        self.bucket.give_back(terms, real, cost, mark)
+    }
+
+    fn told(terms: &Terms<'_>, real: u64, remaining: u64, reset_after: u64) -> Self {
+        Self {
+            bucket: TokenBucket::told(terms, real, remaining, reset_after),
+            phase: terms.phase(),
+        }
     }
 
     fn reset_at(&self, terms: &Terms<'_>) -> u64 {

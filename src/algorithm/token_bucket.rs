@@ -112,15 +112,29 @@ impl Account for TokenBucket {
     /// Had the charge never been made, the bucket would have been full no earlier than `mark`, less what was charged;
     /// from then on it would have lost its refills to overflow. So what certainly still weighs on the account is
     /// what was charged, but no more than lies between now and `mark`.
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
+    ///
+    /// Of charges made after this one the same can no longer be said: without it, the bucket would have been full earlier
+    /// than their marks tell.
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) -> bool {
         let rate = terms.quota.rate();
         let reading = self.read(terms, real);
         let weighs = ticks(mark, rate.tick)
             .saturating_sub(reading.refill)
             .saturating_mul(rate.l);
         let given = weighs.min(cost.saturating_mul(rate.p)).min(reading.debt);
-        if reading.debt <= rate.cap {
-            *self = reading.owing(reading.debt - given, rate.l).state(rate.tick);
+        if given == 0 || reading.debt > rate.cap {
+            return false;
+        }
+        *self = reading.owing(reading.debt - given, rate.l).state(rate.tick);
+        true
+    }
+
+    /// When it resets tells all, but for a fraction of a tick.
+    fn told(_: &Terms<'_>, real: u64, _: u64, reset_after: u64) -> Self {
+        Self {
+            at: real,
+            whole: real.saturating_add(reset_after),
+            rem: 0,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::quota::Algorithm;
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Terms, counted, stepped_back};
+use super::account::{Account, Terms, counted, stepped_back, used};
 use super::grid::Grid;
 use super::{sliding_log, sliding_window};
 
@@ -29,9 +29,9 @@ struct Entry {
 
 /// How long a trail is: what is admitted in a bucket counts in it and in the `kept` buckets after it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) width: u64,
-    pub(super) kept: u64,
+pub(crate) struct Shape {
+    pub(crate) width: u64,
+    pub(crate) kept: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,13 +128,13 @@ impl Account for Trail {
         self.entries.back().map_or(0, |entry| entry.bucket)
     }
 
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) -> bool {
         let reading = self.read(terms, real);
         let Ok(index) = self.entries.binary_search_by_key(&mark, |entry| entry.bucket) else {
-            return;
+            return false;
         };
         if index < reading.first {
-            return;
+            return false;
         }
         let before = match index {
             0 => self.base,
@@ -147,6 +147,20 @@ impl Account for Trail {
         }
         if given == held {
             self.entries.remove(index);
+        }
+        false
+    }
+
+    /// All of it in the current bucket.
+    fn told(terms: &Terms<'_>, real: u64, remaining: u64, _: u64) -> Self {
+        let entry = Entry {
+            bucket: Shape::of(terms).buckets().index(real),
+            total: used(terms, remaining),
+        };
+        Self {
+            at: real,
+            base: 0,
+            entries: (entry.total > 0).then_some(entry).into_iter().collect(),
         }
     }
 
@@ -187,7 +201,7 @@ impl Trail {
 }
 
 impl Shape {
-    fn of(terms: &Terms<'_>) -> Self {
+    pub(crate) fn of(terms: &Terms<'_>) -> Self {
         match terms.quota.algorithm() {
             Algorithm::SlidingWindow { buckets } => sliding_window::shape(terms.quota, buckets),
             _ => sliding_log::shape(terms.quota),

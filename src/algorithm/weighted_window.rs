@@ -3,7 +3,7 @@
 
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Terms, stepped_back};
+use super::account::{Account, Terms, stepped_back, used};
 use super::grid::Grid;
 
 /// The counts of the window that starts at `start`, and of the one before it.
@@ -84,16 +84,25 @@ impl Account for WeightedWindow {
         self.start
     }
 
-    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) {
+    fn give_back(&mut self, terms: &Terms<'_>, real: u64, cost: u64, mark: u64) -> bool {
         let mut reading = self.read(terms, real);
         if reading.start == mark {
             reading.count = reading.count.saturating_sub(cost);
         } else if reading.start.checked_sub(terms.quota.period_micros()) == Some(mark) {
             reading.previous = reading.previous.saturating_sub(cost);
         } else {
-            return;
+            return false;
         }
         *self = reading;
+        false
+    }
+
+    /// All of it in the current window.
+    fn told(terms: &Terms<'_>, real: u64, remaining: u64, _: u64) -> Self {
+        Self {
+            count: used(terms, remaining),
+            ..Self::default().read(terms, real)
+        }
     }
 
     fn reset_at(&self, terms: &Terms<'_>) -> u64 {

@@ -98,7 +98,7 @@ fn check_plans(plans: &[Plan]) -> Result<(), ConfigError> {
         if !agree {
             let advice = format!(
                 "plans {:?} and {:?} disagree; give all plans of a tier the same number of quotas with the same \
-                 algorithms, windows also the same period (and do not mix buckets of odd rates per hour with others)",
+                 algorithms, windows also the same period (and do not mix buckets or weighted windows of very large or odd rates per hour with others)",
                 first.name, other.name
             );
             return Err(ConfigError::new("plans", advice));
@@ -115,6 +115,9 @@ fn share_accounts(one: &Quota, other: &Quota) -> bool {
         (Algorithm::SlidingLog { .. }, Algorithm::SlidingLog { .. }) => one.period() == other.period(),
         (step @ Algorithm::SteppedBucket { .. }, other_step) => {
             step == other_step && one.rate().tick == other.rate().tick
+        }
+        (Algorithm::WeightedWindow, Algorithm::WeightedWindow) => {
+            one.period() == other.period() && one.rate().tick == other.rate().tick
         }
         (window, other_window) => window == other_window && one.period() == other.period(),
     }

@@ -67,7 +67,7 @@ impl Rejection {
         let violated = |standing: &Standing<'_>| match standing.answer() {
             Answer::Refuses | Answer::NeverFits => true,
             Answer::Failed => reason == Reason::StoreUnavailable && standing.denies_on_failure(),
-            Answer::Admits => false,
+            Answer::Admits | Answer::NotAsked => false,
         };
         let violations = verdict.own_standings().filter(violated);
         let wait = match reason {

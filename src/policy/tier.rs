@@ -34,7 +34,8 @@ use super::selector::Selector;
 ///   way around the limit.
 /// - It shows in headers ([`in_headers`](Self::in_headers)), because a client can only keep to a limit that it knows.
 /// - [`Jitter::default`]: up to a quarter of the wait, so that clients refused together do not return together.
-/// - [`FailureMode::Allow`] ([`on_failure`](Self::on_failure)): a store that fails does not take the service down.
+/// - [`FailureMode::Local`] ([`on_failure`](Self::on_failure)): a store that fails neither takes the service down nor
+///   leaves it without a limit.
 #[derive(Clone)]
 pub struct Tier {
     pub(crate) name: String,

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
 use crate::quota::Quota;
-use crate::store::{Answer, Decision, FailureMode, INLINE, Outcome};
+use crate::store::{Answer, Decision, FailureMode, INLINE, Outcome, Source};
 
 use super::drawing::{Line, Lines};
 use super::rejection::Reason;
@@ -91,7 +91,7 @@ impl Verdict {
                 Answer::Failed if standing.denies_on_failure() => {
                     reason = reason.or(Some(Reason::StoreUnavailable));
                 }
-                Answer::Admits | Answer::Failed => {}
+                Answer::Admits | Answer::NotAsked | Answer::Failed => {}
             }
         }
         reason
@@ -143,13 +143,19 @@ impl<'a> Standing<'a> {
         self.decision.answer()
     }
 
+    /// Who decided: the store, or this process in its place.
+    #[must_use]
+    pub const fn source(&self) -> Source {
+        self.decision.source()
+    }
+
     /// The largest cost that would be admitted right now.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.decision.remaining()
     }
 
-    /// How long until the same request is admitted (again); none if it never is.
+    /// How long until the same request is admitted (again); none if it never is, or if nobody knows.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         self.decision.retry_after()
@@ -184,9 +190,14 @@ impl<'a> Standing<'a> {
         self.policy
     }
 
-    /// Whether headers speak of it: the tier wants it, and the store has told the numbers.
-    pub(crate) fn is_shown(&self) -> bool {
+    /// Whether headers may name it: the tier wants it, and it applies, which one that failed open does not.
+    pub(crate) fn is_named(&self) -> bool {
         self.line.checked(self.policy).tier.in_headers && self.answer() != Answer::Failed
+    }
+
+    /// Whether headers may also tell how it stands.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.is_named() && self.answer() != Answer::NotAsked
     }
 
     pub(crate) fn denies_on_failure(&self) -> bool {

@@ -30,7 +30,7 @@ pub(crate) use self::rate::Rate;
 /// The constructors are `const` and panic on nonsense, so a wrong constant does not compile. For values
 /// known only at run time there are [`try_new`](Self::try_new) and [`try_burst`](Self::try_burst). What can be judged
 /// only once all fields are known, [`check`](Self::check) judges; the layer does so when it is built.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quota {
     limit: u64,
     /// In microseconds.
@@ -43,7 +43,7 @@ pub struct Quota {
 /// How a [`Quota`] counts.
 ///
 /// Chosen by the methods of [`Quota`]; see the [`algorithm`](crate::algorithm) module for the meaning of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// The bucket refills continuously.
@@ -328,6 +328,37 @@ impl Quota {
         &self.rate
     }
 
+    /// What one of `replicas` may admit for its share, so that together they keep to the quota in the long run: as many
+    /// at once, refilled more slowly. (To divide the limit instead would leave nothing of a small one.)
+    pub(crate) fn stretched(&self, replicas: u32) -> Self {
+        let replicas = u64::from(replicas.max(1));
+        let by_period = Self {
+            period: self.period.saturating_mul(replicas),
+            algorithm: match self.algorithm {
+                Algorithm::SteppedBucket { step, aligned } => Algorithm::SteppedBucket {
+                    step: step.saturating_mul(replicas),
+                    aligned,
+                },
+                algorithm => algorithm,
+            },
+            ..*self
+        };
+        let by_limit = Self {
+            limit: (self.limit / replicas).max(1),
+            burst: Some(self.burst_size()).filter(|_| self.has_burst()),
+            ..*self
+        };
+        // What is too long to be counted exactly must be divided after all.
+        [by_period.reduced(), by_limit.reduced()]
+            .into_iter()
+            .find(|quota| quota.period <= MOST && quota.check().is_ok())
+            .unwrap_or(*self)
+    }
+
+    const fn has_burst(&self) -> bool {
+        matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::SteppedBucket { .. })
+    }
+
     /// Whether the fields agree with each other.
     ///
     /// # Errors
@@ -382,9 +413,8 @@ impl Quota {
     }
 
     const fn reduced(mut self) -> Self {
-        let bucket = matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::SteppedBucket { .. });
         let mut rate = Rate::reduce(self.limit, self.period, self.burst_size(), 1);
-        let too_fine = if bucket {
+        let too_fine = if self.has_burst() {
             rate.cap > MOST
         } else {
             self.limit > MOST / self.period

@@ -3,7 +3,7 @@
 /// The numbers the steps count with, reduced once when the quota is made.
 ///
 /// A token takes `p / l` ticks to refill; `cap` is what a full bucket holds, in units of `1 / l` tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rate {
     /// Microseconds per tick: 1, or 1,000 for quotas of an hour and longer that need it to stay exact.
     pub(crate) tick: u64,

@@ -197,7 +197,8 @@ impl Labels {
 
     /// The policies that the request was under; nothing if none is shown.
     fn policies(&self, verdict: &Verdict) -> Option<HeaderValue> {
-        let limits = || shown(verdict).map(|standing| standing.limit().index);
+        let named = || verdict.own_standings().filter(Standing::is_named);
+        let limits = || named().map(|standing| standing.limit().index);
         match &self.usual {
             Some(usual) if limits().eq(usual.limits.iter().copied()) => Some(usual.field.clone()),
             _ => self.join(limits()),

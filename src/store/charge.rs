@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::quality::FixedState;
+use smallvec::SmallVec;
 
 use crate::quota::Quota;
+
+use super::INLINE;
 
 /// One key against one quota, with a cost.
 #[derive(Clone, Copy)]
@@ -36,7 +40,7 @@ impl<'a> Charge<'a> {
             key,
             quota,
             cost: 1,
-            on_failure: FailureMode::Allow,
+            on_failure: FailureMode::Local,
         }
     }
 
@@ -75,13 +79,74 @@ impl fmt::Debug for Charge<'_> {
     }
 }
 
+/// Charges that outlive the call they were made for.
+pub(crate) struct OwnedCharges {
+    keys: SmallVec<[u8; 128]>,
+    charges: SmallVec<[OwnedCharge; INLINE]>,
+}
+
+struct OwnedCharge {
+    tier: TierId,
+    nth: u8,
+    /// Where it lies in `keys`.
+    key: Range<usize>,
+    quota: Quota,
+    cost: u64,
+    on_failure: FailureMode,
+}
+
+impl OwnedCharges {
+    pub(crate) fn new(charges: &[Charge<'_>]) -> Self {
+        let mut keys = SmallVec::new();
+        let own = charges.iter().map(|charge| {
+            let start = keys.len();
+            keys.extend_from_slice(charge.key);
+            OwnedCharge {
+                tier: charge.tier.clone(),
+                nth: charge.nth,
+                key: start..keys.len(),
+                quota: *charge.quota,
+                cost: charge.cost,
+                on_failure: charge.on_failure,
+            }
+        });
+        Self {
+            charges: own.collect(),
+            keys,
+        }
+    }
+
+    pub(crate) fn borrowed(&self) -> SmallVec<[Charge<'_>; INLINE]> {
+        let charges = self.charges.iter().map(|own| Charge {
+            tier: &own.tier,
+            nth: own.nth,
+            key: &self.keys[own.key.clone()],
+            quota: &own.quota,
+            cost: own.cost,
+            on_failure: own.on_failure,
+        });
+        charges.collect()
+    }
+}
+
 /// What it means for a request that the store could not decide on a tier.
+///
+/// | mode | while the store is away | costs |
+/// |---|---|---|
+/// | [`Local`](Self::Local) | each process counts for itself, at its share of the rate | memory for the keys; see [`Fallback`](super::Fallback) for how much more passes |
+/// | [`Allow`](Self::Allow) | the tier does not exist | no limit at all |
+/// | [`Deny`](Self::Deny) | nothing passes | the service is down when the store is |
+///
+/// If several tiers fail at once, any that denies denies; those that decide locally are charged all or nothing among
+/// themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureMode {
-    /// The tier does not count: the request passes unless another tier refuses it. (Once there is a remote store, the
-    /// default will be to decide locally instead.)
+    /// This process decides, with what it knows. That takes a [`Fallback`](super::Fallback), which a `RedisStore` has
+    /// built in; around a store that has none, this is [`Allow`](Self::Allow).
     #[default]
+    Local,
+    /// The tier does not count: the request passes unless another tier refuses it.
     Allow,
     /// The request is refused as unavailable: 503, or gRPC `UNAVAILABLE`.
     Deny,

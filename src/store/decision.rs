@@ -10,6 +10,7 @@ use crate::clock::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     answer: Answer,
+    source: Source,
     remaining: u64,
     /// Both in microseconds.
     retry_after: u64,
@@ -26,16 +27,37 @@ pub enum Answer {
     Refuses,
     /// Not ever: the cost is more than the quota can hold.
     NeverFits,
+    /// The store was not asked, as another charge of the call is known to be refused.
+    NotAsked,
     /// The store could not tell.
     Failed,
 }
 
+/// Who decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The store.
+    #[default]
+    Store,
+    /// This process, because the store failed: see [`FailureMode::Local`](super::FailureMode::Local).
+    Local,
+    /// This process, which remembers a refusal by the store: see [`RefusalCache`](super::RefusalCache).
+    Remembered,
+    /// Nobody: the store failed.
+    Failed,
+}
+
 impl Decision {
-    /// An answer, with numbers of 0.
+    /// An answer, with numbers of 0, from the store (or from nobody, if it [failed](Answer::Failed)).
     #[must_use]
     pub const fn new(answer: Answer) -> Self {
         Self {
             answer,
+            source: match answer {
+                Answer::Failed => Source::Failed,
+                _ => Source::Store,
+            },
             remaining: 0,
             retry_after: 0,
             reset_after: 0,
@@ -46,6 +68,13 @@ impl Decision {
     #[must_use]
     pub const fn with_remaining(mut self, remaining: u64) -> Self {
         self.remaining = remaining;
+        self
+    }
+
+    /// Sets who decided.
+    #[must_use]
+    pub const fn with_source(mut self, source: Source) -> Self {
+        self.source = source;
         self
     }
 
@@ -77,6 +106,12 @@ impl Decision {
         self.answer
     }
 
+    /// Who decided.
+    #[must_use]
+    pub const fn source(&self) -> Source {
+        self.source
+    }
+
     /// The largest cost that would be admitted right now, after this decision.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
@@ -84,11 +119,11 @@ impl Decision {
     }
 
     /// How long until the same cost is admitted (again), if nothing else is charged; zero if it would be right now,
-    /// none if it never is.
+    /// none if it never is, or if nobody knows.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.answer {
-            Answer::NeverFits | Answer::Failed => None,
+            Answer::NeverFits | Answer::NotAsked | Answer::Failed => None,
             Answer::Admits | Answer::Refuses => Some(Duration::from_micros(self.retry_after)),
         }
     }
@@ -101,6 +136,10 @@ impl Decision {
 
     pub(crate) const fn retry_after_micros(&self) -> u64 {
         self.retry_after
+    }
+
+    pub(crate) const fn reset_after_micros(&self) -> u64 {
+        self.reset_after
     }
 }
 
@@ -168,15 +207,26 @@ impl Outcome {
         self.decisions.iter().all(|decision| decision.answer == Answer::Admits)
     }
 
+    pub(crate) fn decisions_mut(&mut self) -> &mut [Decision] {
+        &mut self.decisions
+    }
+
     pub(crate) fn into_parts(self) -> (Timestamp, Decisions) {
         (self.now, self.decisions)
     }
 
-    /// For giving back what was charged; none if nothing was.
+    pub(crate) fn into_marks(self) -> Marks {
+        self.marks
+    }
+
+    /// For giving back what was charged; none if nothing was, or if a charge failed.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
-        self.is_charged().then_some(Receipt {
+        let source = self.decisions.first().map_or(Source::Store, Decision::source);
+        let agree = self.decisions.iter().all(|decision| decision.source == source);
+        (self.is_charged() && agree).then_some(Receipt {
             now: self.now,
+            source,
             marks: self.marks,
         })
     }
@@ -186,6 +236,7 @@ impl Outcome {
 #[derive(Debug)]
 pub struct Receipt {
     now: Timestamp,
+    source: Source,
     marks: Marks,
 }
 
@@ -194,6 +245,12 @@ impl Receipt {
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Who decided on it, and so holds the charge.
+    #[must_use]
+    pub const fn source(&self) -> Source {
+        self.source
     }
 
     /// What the store put into [`Outcome::with_marks`].

@@ -1,11 +1,18 @@
 //! Where accounts are kept, and charged all or nothing.
 //!
-//! [`MemoryStore`] keeps them in this process. The contract of [`Store`] is written so that a remote one can keep it
-//! too.
+//! [`MemoryStore`] keeps them in this process, `RedisStore` (feature `redis`) in a Redis that a fleet shares. The contract of
+//! [`Store`] is written so that any remote store can keep it; around such a one [`Fallback`] decides while it is away,
+//! and [`RefusalCache`] spares it floods of refusals.
 
 mod charge;
 mod decision;
+mod either;
+mod fallback;
 pub mod memory;
+mod refusal_cache;
+#[cfg(feature = "redis")]
+pub mod redis;
+mod secret;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,9 +20,14 @@ use std::sync::Arc;
 pub(crate) use self::decision::INLINE;
 pub use self::{
     charge::{Charge, FailureMode, TierId},
-    decision::{Answer, Decision, Outcome, Receipt},
+    decision::{Answer, Decision, Outcome, Receipt, Source},
+    either::{Either, EitherFuture},
+    fallback::{Fallback, FallbackFuture, Replicas},
     memory::MemoryStore,
+    refusal_cache::{RefusalCache, RefusalCacheFuture},
 };
+#[cfg(feature = "redis")]
+pub use self::redis::RedisStore;
 
 /// Decides on charges, all or nothing.
 ///
@@ -25,7 +37,8 @@ pub use self::{
 ///    its cost; otherwise none. No other call, from any thread or process, sees or uses a state in between.
 /// 2. **A refusal charges nothing** and creates no account. What it tells is what holds without it.
 /// 3. **The outcome answers each charge**, in the order of the charges, with the numbers after this call; on a
-///    refusal all of them, also those behind the first that refused.
+///    refusal all of them, also those behind the first that refused. (A store that knows of a refusal without asking may
+///    leave the others [`Answer::NotAsked`].)
 /// 4. **The wait is true.** Where a charge is refused with `retry_after`, the same charge is admitted at that time if
 ///    nothing else was charged meanwhile, and refused one microsecond before. It is never rounded down.
 /// 5. **A cost of 0 is a look**: always admitted, charges nothing, creates no account.
@@ -108,6 +121,16 @@ pub enum Asked<F> {
     Now(Outcome),
     /// The future of it.
     Later(F),
+}
+
+impl<F> Asked<F> {
+    /// The same, with another future.
+    pub fn map<G>(self, later: impl FnOnce(F) -> G) -> Asked<G> {
+        match self {
+            Self::Now(outcome) => Asked::Now(outcome),
+            Self::Later(future) => Asked::Later(later(future)),
+        }
+    }
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {

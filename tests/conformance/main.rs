@@ -4,12 +4,15 @@
 mod support;
 
 mod broken;
+#[cfg(feature = "redis")]
+mod redis;
 mod suite;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use suite::{Subject, broken_clauses};
+use tokio::runtime::{Builder, Runtime};
 use tower_throttle::clock::ManualClock;
 use tower_throttle::store::{Asked, MemoryStore, Outcome, Store};
 
@@ -25,6 +28,7 @@ struct InMemory<St> {
     store: St,
     memory: MemoryStore,
     clock: ManualClock,
+    runtime: Runtime,
 }
 
 fn in_memory<St>(wrap: impl Fn(MemoryStore) -> St) -> impl Fn() -> InMemory<St> {
@@ -35,6 +39,7 @@ fn in_memory<St>(wrap: impl Fn(MemoryStore) -> St) -> impl Fn() -> InMemory<St> 
             store: wrap(memory.clone()),
             memory,
             clock,
+            runtime: Builder::new_current_thread().build().expect("a runtime"),
         }
     }
 }
@@ -52,6 +57,10 @@ impl<St: Store> Subject for InMemory<St> {
 
     fn accounts(&self) -> Option<usize> {
         Some(self.memory.keys())
+    }
+
+    fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 }
 

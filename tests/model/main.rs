@@ -11,12 +11,13 @@ mod reference;
 use std::time::Duration;
 
 use reference::{Account, Expected};
+use support::quotas::{
+    all, changing, rates, sliding_logs, sliding_windows, stepped_buckets, token_buckets, weighted_windows,
+};
 use support::{Random, charge};
 use tower_throttle::clock::{Clock as _, ManualClock, Timestamp};
 use tower_throttle::store::{Answer, Charge, Decision, MemoryStore, TierId};
 use tower_throttle::{Algorithm, Quota};
-
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// One limit: the quotas that it changes between, and the key it is asked for.
 struct Limit {
@@ -205,29 +206,6 @@ fn seen(decision: &Decision) -> Expected {
     }
 }
 
-/// From 1 per day to 10 million per second, with limits that divide nothing.
-fn rates() -> Vec<Quota> {
-    let second = Duration::from_secs(1);
-    vec![
-        Quota::per_day(1),
-        Quota::per_day(7),
-        Quota::per_day(999_983),
-        Quota::per_hour(1_000),
-        Quota::per_hour(10_007),
-        Quota::per_minute(3),
-        Quota::per_minute(600),
-        Quota::new(5, second * 10),
-        Quota::new(7, second * 3),
-        Quota::new(97, second * 60),
-        Quota::per_second(1),
-        Quota::per_second(300_000),
-        Quota::per_second(299_993),
-        Quota::per_second(10_000_000),
-        Quota::new(13, Duration::from_micros(999)),
-        Quota::new(3, Duration::from_millis(100)),
-    ]
-}
-
 /// Runs each quota through many traces.
 fn run_each(quotas: impl IntoIterator<Item = Quota>, steps_back: bool) {
     let mut decided = 0;
@@ -248,20 +226,6 @@ fn run_each(quotas: impl IntoIterator<Item = Quota>, steps_back: bool) {
     );
 }
 
-fn token_buckets() -> Vec<Quota> {
-    let rates = rates();
-    let bursts = rates.iter().flat_map(|quota| {
-        let most = quota.limit();
-        [1, most / 3 + 1, most + 5, most * 2].map(|burst| quota.burst(burst))
-    });
-    rates
-        .iter()
-        .copied()
-        .chain(bursts)
-        .filter(|quota| quota.check().is_ok())
-        .collect()
-}
-
 #[test]
 fn token_bucket() {
     run_each(token_buckets(), false);
@@ -270,26 +234,6 @@ fn token_bucket() {
 #[test]
 fn token_bucket_with_a_clock_that_steps_back() {
     run_each(token_buckets(), true);
-}
-
-fn stepped_buckets() -> Vec<Quota> {
-    let ms = Duration::from_millis;
-    vec![
-        Quota::per_minute(600).in_steps(ms(1_000)),
-        Quota::per_minute(600).burst(35).in_steps(ms(3_000)),
-        Quota::per_minute(3).in_steps(ms(20_000)),
-        Quota::per_day(7).in_steps(DAY),
-        Quota::per_second(300_000).in_steps(ms(1)),
-        Quota::new(7, ms(3_000)).in_steps(ms(3_000)),
-        Quota::per_minute(600).in_aligned_steps(ms(1_000)),
-        // In milliseconds: 999,983 an hour, 24 times a day, divide nothing.
-        Quota::per_day(999_983 * 24).in_steps(ms(3_600_000)),
-        Quota::per_day(999_983 * 24)
-            .burst(2_000_003)
-            .in_aligned_steps(ms(3_600_000)),
-        Quota::per_minute(12).burst(50).in_aligned_steps(ms(15_000)),
-        Quota::per_second(10_000_000).in_aligned_steps(ms(500)),
-    ]
 }
 
 #[test]
@@ -314,13 +258,6 @@ fn fixed_window_with_a_clock_that_steps_back() {
     run_each(rates().into_iter().map(Quota::fixed_window_from_first), true);
 }
 
-fn sliding_windows() -> impl Iterator<Item = Quota> {
-    let rates = rates().into_iter();
-    rates
-        .flat_map(|quota| [1, 3, 10, 60].map(|buckets| quota.sliding_window(buckets)))
-        .filter(|quota| quota.check().is_ok())
-}
-
 #[test]
 fn sliding_window() {
     run_each(sliding_windows(), false);
@@ -331,10 +268,6 @@ fn sliding_window_with_a_clock_that_steps_back() {
     run_each(sliding_windows(), true);
 }
 
-fn weighted_windows() -> impl Iterator<Item = Quota> {
-    rates().into_iter().map(Quota::weighted_window)
-}
-
 #[test]
 fn weighted_window() {
     run_each(weighted_windows(), false);
@@ -343,10 +276,6 @@ fn weighted_window() {
 #[test]
 fn weighted_window_with_a_clock_that_steps_back() {
     run_each(weighted_windows(), true);
-}
-
-fn sliding_logs() -> impl Iterator<Item = Quota> {
-    rates().into_iter().map(|quota| quota.sliding_log_up_to(u64::MAX))
 }
 
 #[test]
@@ -362,34 +291,7 @@ fn sliding_log_with_a_clock_that_steps_back() {
 /// Under quotas that shrink and grow, an account keeps what it has used.
 #[test]
 fn quotas_that_change() {
-    let minute = Duration::from_secs(60);
-    let by: [fn(Quota) -> Quota; 5] = [
-        Quota::fixed_window,
-        Quota::fixed_window_from_first,
-        |quota| quota.sliding_window(6),
-        Quota::weighted_window,
-        Quota::sliding_log,
-    ];
-    let mut changes: Vec<Vec<Quota>> = by
-        .iter()
-        .map(|by| [10, 3, 97, 1].map(|limit| by(Quota::new(limit, minute))).to_vec())
-        .collect();
-    changes.push(vec![
-        Quota::per_minute(60),
-        Quota::per_second(10),
-        Quota::per_hour(5).burst(40),
-        Quota::per_second(1).burst(1),
-    ]);
-    changes.push(vec![
-        Quota::per_minute(7),
-        Quota::per_minute(13).burst(2),
-        Quota::per_minute(97),
-    ]);
-    changes.push(
-        [(600, 600), (300, 20), (60, 1_000)]
-            .map(|(limit, burst)| Quota::per_minute(limit).burst(burst).in_steps(Duration::from_secs(1)))
-            .to_vec(),
-    );
+    let changes = changing();
     for (nth, quotas) in changes.iter().enumerate() {
         for seed in 0..120 {
             let name = format!("{nth}/{seed}");
@@ -402,13 +304,7 @@ fn quotas_that_change() {
 /// Several tiers with several quotas: charged together or not at all, and all looked at on a refusal.
 #[test]
 fn several_tiers_of_all_algorithms() {
-    let mut all: Vec<Quota> = token_buckets();
-    all.extend(stepped_buckets());
-    all.extend(rates().into_iter().map(Quota::fixed_window));
-    all.extend(rates().into_iter().map(Quota::fixed_window_from_first));
-    all.extend(sliding_windows());
-    all.extend(weighted_windows());
-    all.extend(sliding_logs());
+    let all = all();
     let mut random = Random::new(7);
     let (mut decided, mut admitted) = (0, 0);
     for seed in 0..800 {

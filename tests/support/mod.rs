@@ -2,6 +2,10 @@
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
+pub(crate) mod quotas;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+
 use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};

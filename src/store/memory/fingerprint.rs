@@ -6,10 +6,7 @@
 
 use std::hash::Hasher as _;
 
-use foldhash::SharedSeed;
-use foldhash::quality::FoldHasher;
-
-use crate::random;
+use crate::store::secret::Secret;
 
 /// The hash of a key; the lowest bit is left for a mark.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +20,14 @@ pub(super) struct Fingerprint {
 const REFUSED: u64 = 1;
 
 impl Fingerprint {
+    pub(super) fn of(key: &[u8], secret: &Secret) -> Self {
+        let (low, high) = secret.hash(|hasher| hasher.write(key));
+        Self {
+            low: low & !REFUSED,
+            high: high.max(1),
+        }
+    }
+
     /// Of a free slot.
     pub(super) const NONE: Self = Self { low: 0, high: 0 };
 
@@ -49,32 +54,5 @@ impl Fingerprint {
 
     pub(super) const fn set_refused(&mut self, refused: bool) {
         self.low = self.low() | if refused { REFUSED } else { 0 };
-    }
-}
-
-/// Two independent hash functions.
-pub(super) struct Secret {
-    low: (u64, SharedSeed),
-    high: (u64, SharedSeed),
-}
-
-impl Secret {
-    pub(super) fn random() -> Self {
-        Self {
-            low: (random::seed(), SharedSeed::from_u64(random::seed())),
-            high: (random::seed(), SharedSeed::from_u64(random::seed())),
-        }
-    }
-
-    pub(super) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
-        let hash = |(seed, shared): &(u64, SharedSeed)| {
-            let mut hasher = FoldHasher::with_seed(*seed, shared);
-            hasher.write(key);
-            hasher.finish()
-        };
-        Fingerprint {
-            low: hash(&self.low) & !REFUSED,
-            high: hash(&self.high).max(1),
-        }
     }
 }

@@ -56,11 +56,12 @@ use smallvec::SmallVec;
 use crate::algorithm::Terms;
 use crate::clock::{Clock, SystemClock};
 
-use self::fingerprint::Secret;
+use self::fingerprint::Fingerprint;
 use self::locked::{Locked, Place, Question};
 use self::table::{Bounds, Table};
 use self::tables::Tables;
 use super::decision::{Decisions, Marks};
+use super::secret::Secret;
 use super::{Answer, Asked, Charge, Outcome, Receipt, Store};
 
 /// Keeps accounts in this process's memory, and answers at once.
@@ -159,12 +160,20 @@ impl MemoryStore {
         self.inner.tables.iter().map(Table::usage).collect()
     }
 
+    /// Takes over what another store tells of the account of `charge`: what remains, and in how many microseconds it
+    /// resets.
+    pub(crate) fn tell(&self, charge: &Charge<'_>, remaining: u64, reset_after: u64) {
+        let mut locked = self.lock(std::slice::from_ref(charge));
+        let (shard, question) = locked.account(0, self.inner.clock.now(), 0);
+        shard.tell(&question, remaining, reset_after);
+    }
+
     /// Finds the accounts, does all work that needs no lock, and locks them.
     fn lock<'a>(&'a self, charges: &[Charge<'a>]) -> Locked<'a> {
         let mut places = SmallVec::new();
         for charge in charges {
             let table = self.inner.tables.find(charge, &self.inner.bounds);
-            let fingerprint = self.inner.secret.fingerprint(charge.key);
+            let fingerprint = Fingerprint::of(charge.key, &self.inner.secret);
             places.push(Place {
                 table,
                 shard: table.shard(fingerprint),
@@ -262,6 +271,12 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct Never {
     never: Infallible,
+}
+
+impl Never {
+    pub(crate) const fn into_outcome(self) -> Outcome {
+        match self.never {}
+    }
 }
 
 impl Future for Never {

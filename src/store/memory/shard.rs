@@ -58,6 +58,11 @@ impl Shard {
         whichever!(self, slots => slots.give_back(question, mark));
     }
 
+    /// Takes over what another store tells of the account.
+    pub(super) fn tell(&mut self, question: &Question<'_>, remaining: u64, reset_after: u64) {
+        whichever!(self, slots => slots.tell(question, remaining, reset_after));
+    }
+
     /// Forgets an account other than the one in question; whether there was one.
     pub(super) fn forget_one(&mut self, question: &Question<'_>) -> bool {
         whichever!(self, slots => slots.forget_one(question))

@@ -96,12 +96,30 @@ impl<A: Account> Slots<A> {
             return;
         }
         let entries_before = account.entries();
-        account.give_back(terms, *real, *cost, mark);
+        if account.give_back(terms, *real, *cost, mark) {
+            table.void_receipts();
+        }
         table.count_entries(entries_before, account.entries());
         if account.reset_at(terms) <= *real {
             self.remove(index, table);
             table.dismiss(1);
         }
+    }
+
+    /// Puts an account in the place of the one there is, if any; a new one is worth keeping only if it counts.
+    pub(super) fn tell(&mut self, question: &Question<'_>, remaining: u64, reset_after: u64) {
+        let Question { terms, real, table, .. } = question;
+        let index = match self.find(question.fingerprint) {
+            Some(index) => index,
+            None if reset_after == 0 => return,
+            None => self.open(question),
+        };
+        let account = &mut self.slots[index].account;
+        let entries_before = account.entries();
+        *account = A::told(terms, *real, remaining, reset_after);
+        table.count_entries(entries_before, account.entries());
+        // What was charged before is part of what was told.
+        table.void_receipts();
     }
 
     /// Forgets the account with the least to lose among a few, but not the one in question; whether there was one.

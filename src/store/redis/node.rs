@@ -1,0 +1,85 @@
+//! Where Redis is, and how to get a connection to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::sentinel::{SentinelClient, SentinelServerType};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo};
+use tokio::sync::Mutex;
+
+use super::error::{Kind, RedisStoreError};
+
+/// A server, or sentinels that know one.
+#[derive(Clone)]
+pub(super) enum Node {
+    Server(Client),
+    /// Asked anew for every connection: that is how a failover is followed.
+    Sentinels(Arc<Mutex<SentinelClient>>),
+}
+
+impl Node {
+    pub(super) fn at(url: &str) -> Result<Self, RedisStoreError> {
+        Ok(Self::Server(Client::open(address(url)?).map_err(RedisStoreError::of)?))
+    }
+
+    pub(super) fn by_sentinels<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+        master: &str,
+    ) -> Result<Self, RedisStoreError> {
+        let addresses = urls.into_iter().map(|url| address(url.as_ref()));
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        let client = SentinelClient::build(addresses, master.to_owned(), None, SentinelServerType::Master);
+        Ok(Self::of_sentinels(client.map_err(RedisStoreError::of)?))
+    }
+
+    pub(super) fn of_sentinels(client: SentinelClient) -> Self {
+        Self::Sentinels(Arc::new(Mutex::new(client)))
+    }
+
+    /// A new connection, to whoever is the master now. It has no deadline of its own but for the connecting itself.
+    pub(super) async fn connect(
+        &self,
+        timeout: Duration,
+        buffer: usize,
+    ) -> Result<MultiplexedConnection, RedisStoreError> {
+        let client = match self {
+            Self::Server(client) => client.clone(),
+            Self::Sentinels(sentinels) => {
+                let mut sentinels = sentinels.lock().await;
+                sentinels.async_get_client().await.map_err(RedisStoreError::of)?
+            }
+        };
+        let info = client.get_connection_info().clone();
+        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            super::tls::prepare();
+        }
+        // A small command must not wait for more to send.
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let client = Client::open(info.set_tcp_settings(tcp)).map_err(RedisStoreError::of)?;
+        // A response has our own deadline, outside.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(timeout))
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(buffer);
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .map_err(RedisStoreError::of)
+    }
+}
+
+/// Checked here, so that a wrong address fails where it is given.
+fn address(url: &str) -> Result<redis::ConnectionInfo, RedisStoreError> {
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    if scheme.contains("cluster") || host.contains(',') {
+        return Err(RedisStoreError::new(Kind::Cluster));
+    }
+    let info = url.into_connection_info().map_err(RedisStoreError::of)?;
+    if !info.addr().is_supported() {
+        return Err(RedisStoreError::new(Kind::Url));
+    }
+    Ok(info)
+}

@@ -1,0 +1,157 @@
+//! Redis servers of the tests' own.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Long enough for any machine: no test's pass depends on how fast it is.
+pub(crate) const PATIENT: Duration = Duration::from_secs(20);
+
+/// A server on a port of its own, which ends with this.
+pub(crate) struct Server {
+    process: Child,
+    pub(crate) port: u16,
+    folder: Folder,
+    options: Vec<String>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With further options, as on its command line.
+    pub(crate) fn with(options: &[&str]) -> Self {
+        let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
+        let folder = Folder::new();
+        // Another process may take the port in between.
+        for _ in 0..10 {
+            let port = free_port();
+            if let Some(process) = spawn(port, &options, folder.path()) {
+                return Self {
+                    process,
+                    port,
+                    folder,
+                    options,
+                };
+            }
+        }
+        panic!("redis-server did not start on ten ports in a row");
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A connection of the test's own.
+    pub(crate) fn connection(&self) -> redis::Connection {
+        let client = redis::Client::open(self.url()).expect("an address");
+        client.get_connection().expect("the server runs")
+    }
+
+    /// Runs a command.
+    pub(crate) fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
+        ask(&mut self.connection(), command)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.pid().to_string()]).status();
+        assert!(status.expect("kill is there").success());
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Starts it again on the same port, with nothing in it.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let started = spawn(self.port, &self.options, self.folder.path());
+        self.process = started.expect("its port is free again");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(crate) fn ask<T: redis::FromRedisValue>(connection: &mut redis::Connection, command: &[&str]) -> T {
+    let mut cmd = redis::cmd(command[0]);
+    cmd.arg(&command[1..]);
+    cmd.query(connection).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// None if it ended at once.
+fn spawn(port: u16, options: &[String], folder: &Path) -> Option<Child> {
+    let mut process = Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args(options)
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| {
+            panic!("these tests need `redis-server` ({error}); `bash scripts/test.sh` installs it, as does `apt-get install redis-server`")
+        });
+    let output = process.stdout.take().expect("its output is piped");
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    let is_up = lines.any(|line| line.contains("Ready to accept connections") || line.contains("Sentinel ID"));
+    // Read on, so that it never waits for us.
+    thread::spawn(move || lines.for_each(drop));
+    if !is_up {
+        let _ = process.kill();
+        let _ = process.wait();
+        return None;
+    }
+    Some(process)
+}
+
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// A folder that is removed with this.
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tower-throttle-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self { path }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Waits until something is so, of which a server decides when.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENT, "{what}: not within {PATIENT:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
