@@ -2,8 +2,12 @@
 --
 -- All times are whole microseconds since the epoch, all numbers whole and below 2^53: exact in doubles. `real` is what
 -- the server's clock shows; an account's own clock never runs back.
+--
+-- A `charge` is a table of the quota's numbers, the cost, and, once it was read, the account as it stands now; an
+-- `account` is what is kept. One table each, because to make tables is most of what a script costs. For the same reason an
+-- algorithm is a function that makes its functions: they are made anew in every call, so only where they are needed.
 
-local floor = math.floor
+local floor, format, match, tonumber = math.floor, string.format, string.match, tonumber
 
 -- Answers.
 local ADMITS, REFUSES, NEVER_FITS = 0, 1, 2
@@ -11,32 +15,10 @@ local ADMITS, REFUSES, NEVER_FITS = 0, 1, 2
 -- Totals wrap here; nothing larger is ever stored.
 local WRAP = 9007199254740992
 
-local function max(one, other)
-    if one > other then return one end
-    return other
-end
-
-local function min(one, other)
-    if one < other then return one end
-    return other
-end
-
 -- How far `time` is past the last of the instants `phase + n * step`.
 local function past(step, phase, time)
     if step == 1 then return 0 end
     return (time % step + step - phase) % step
-end
-
--- The last of them at or before `time`.
-local function floor_to(step, phase, time)
-    return max(time - past(step, phase, time), 0)
-end
-
--- The first of them at or after `time`.
-local function ceil_to(step, phase, time)
-    local over = past(step, phase, time)
-    if over == 0 then return time end
-    return time + step - over
 end
 
 -- Whether a clock that shows `real` has stepped back, for an account last written at `at`: small steps are sat out.

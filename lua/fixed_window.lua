@@ -1,66 +1,73 @@
 -- One count per window. Mirrors src/algorithm/fixed_window.rs.
 --
--- Quota: limit period aligned (1: windows at multiples of the period; 0: opened by the first admitted request).
--- Account: at, x = start, y = count. A reading is the account as it would be written now.
+-- Quota: limit period. Letter 'f': windows at multiples of the period; 'o': opened by the first admitted request.
+-- Account: at, x = start, y = count.
 
-local function fixed_window()
-    local function heal(account, quota, real)
+local function fixed_window(letter)
+    local is_aligned = letter == 'f'
+
+    local function quota(charge, cursor)
+        charge.limit, charge.period = tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1])
+        return cursor + 2
+    end
+
+    local function heal(charge, account, real)
         if not stepped_back(account.at, real) then return false end
-        local step = account.at - real
-        if quota.aligned == 1 then
-            step = floor_to(quota.period, 0, account.at) - floor_to(quota.period, 0, real)
-        end
-        account.x = max(account.x - step, 0)
-        account.at = real
+        local moved = account.at - real
+        if is_aligned then moved = moved - account.at % charge.period + real % charge.period end
+        account.at, account.x = real, account.x - moved
         return true
     end
 
-    local function read(account, quota, real)
-        local now = max(real, account.at)
-        if account.y > 0 and now < account.x + quota.period then
-            return { at = now, x = account.x, y = account.y }
+    local function read(charge, account, real)
+        local now = account.at
+        if now < real then now = real end
+        charge.now, charge.start, charge.count = now, account.x, account.y
+        if account.y == 0 or now >= account.x + charge.period then
+            charge.start, charge.count = now, 0
+            if is_aligned then charge.start = now - now % charge.period end
         end
-        local start = now
-        if quota.aligned == 1 then start = floor_to(quota.period, 0, now) end
-        return { at = now, x = start, y = 0 }
     end
 
-    local function answer(reading, quota, cost)
-        return counted(reading.y, cost, quota.limit)
+    local function answer(charge)
+        return counted(charge.count, charge.cost, charge.limit)
     end
 
-    local function reset_at(account, quota)
+    local function reset_at(charge, account)
         if account.y == 0 then return account.at end
-        return account.x + quota.period
+        return account.x + charge.period
     end
 
-    local function remaining(reading, quota)
-        return max(quota.limit - reading.y, 0)
+    local function remaining(charge)
+        if charge.count > charge.limit then return 0 end
+        return charge.limit - charge.count
     end
 
-    local function retry_after(reading, quota, real, cost)
-        if answer(reading, quota, cost) ~= REFUSES then return 0 end
-        return max(reading.x + quota.period - real, 0)
+    local function retry_after(charge, real)
+        if answer(charge) ~= REFUSES then return 0 end
+        return charge.start + charge.period - real
     end
 
-    local function charge(account, reading, _, _, cost)
-        reading.y = reading.y + cost
-        account.at, account.x, account.y = reading.at, reading.x, reading.y
+    local function take(charge, account)
+        charge.count = charge.count + charge.cost
+        account.at, account.x, account.y = charge.now, charge.start, charge.count
         -- The window, and whether the charge opened it.
-        if reading.y == cost then return 2 * reading.x + 1 end
-        return 2 * reading.x
+        if charge.count == charge.cost then return 2 * charge.start + 1 end
+        return 2 * charge.start
     end
 
-    local function give_back(account, quota, real, cost, mark)
-        local reading = read(account, quota, real)
-        local opener = mark % 2 == 1 and quota.aligned == 0
-        if reading.y > 0 and reading.x == floor(mark / 2) and (not opener or reading.y <= cost) then
-            account.at, account.x, account.y = reading.at, reading.x, max(reading.y - cost, 0)
+    local function give_back(charge, account, mark)
+        local is_opener = mark % 2 == 1 and not is_aligned
+        if charge.count == 0 or charge.start ~= floor(mark / 2) or (is_opener and charge.count > charge.cost) then
+            return false
         end
+        charge.count = math.max(charge.count - charge.cost, 0)
+        account.at, account.x, account.y = charge.now, charge.start, charge.count
+        return false
     end
 
     return {
-        heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
-        reset_at = reset_at, charge = charge, give_back = give_back,
+        quota = quota, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
+        reset_at = reset_at, take = take, give_back = give_back,
     }
 end

@@ -1,148 +1,152 @@
 -- Decides on requests, each all or nothing, in one call. See README.md for the calling convention.
 --
 -- KEYS   every Redis key that is touched
--- ARGV   now ('' for the server's clock), slack (ms added to every TTL); both are for tests only
---        then for each request: 'charge' or 'give_back', the number of its charges, and for each of them
---        algorithm, index into KEYS, id, cost, the numbers of the quota, and to give back also: mark, born
--- reply  now, how many values were healed, then for each charge: answer, remaining, retry_after, reset_after, mark,
---        born
+-- ARGV   '' for the server's clock, or for tests "now,slack": the time, and milliseconds added to every TTL
+--        then for each request the number of its charges, negative to give back, and for each of them
+--        id (the first letter is the algorithm), index into KEYS, cost, the numbers of the quota; to give back also mark
+--        and born
+-- reply  now, how many values were healed, then for each charge: answer, remaining, retry_after, reset_after, mark, born
 --
 -- Mirrors src/store/memory/mod.rs.
 
-local real = tonumber(ARGV[1])
-if not real then
+local real, slack = match(ARGV[1], '^(%d+),(%d+)$')
+if real then
+    real, slack = tonumber(real), tonumber(slack)
+else
     local time = redis.call('TIME')
-    real = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    real, slack = time[1] * 1000000 + time[2], 0
 end
-local slack = tonumber(ARGV[2])
 
-local algorithms = { t = token_bucket, f = fixed_window, w = weighted_window, r = trail }
-local numbers = {
-    t = { 'burst', 'l', 'p', 'cap', 'tick', 'step', 'phase' },
-    f = { 'limit', 'period', 'aligned' },
-    w = { 'limit', 'period', 'tick' },
-    r = { 'limit', 'width', 'kept' },
+if not ARGV[2] then
+    -- Nothing is asked but whether all is well. On a 32-bit server, `%d` would not be.
+    if format('%d', WRAP - 1) ~= '9007199254740991' then return redis.error_reply('ERR numbers are too short') end
+    return { real, 0 }
+end
+
+local algorithms = {
+    t = token_bucket, s = token_bucket, f = fixed_window, o = fixed_window, w = weighted_window, r = trail,
 }
--- An algorithm's functions are made when a charge needs them, because they would be made anew for every call.
-local loaded, opened = {}, {}
-local values = KEYS[1] and redis.call('MGET', spread(KEYS, 1)) or {}
+local loaded, opened, trails, is_dirty = {}, {}, {}, {}
+local reply, healed = { real, 0 }, 0
+local values = redis.call('MGET', spread(KEYS, 1))
 
-local function open(charge, index)
-    if charge.letter == 'r' then
-        opened[index] = opened[index] or open_trail(KEYS[index], real)
-        charge.keeper, charge.account = opened[index], opened[index]
-        return
+-- The account of a charge, which may be a new one.
+local function open(charge, id, index)
+    if charge.algorithm.open then
+        local account = trails[index]
+        if not account then
+            account = charge.algorithm.open(KEYS[index], real)
+            trails[index] = account
+        end
+        return account
     end
-    opened[index] = opened[index] or open_string(KEYS[index], values[index], real)
-    local accounts = opened[index].accounts
-    accounts[charge.id] = accounts[charge.id] or { reset_at = 0, born = 0, at = 0, x = 0, y = 0, z = 0 }
-    accounts[charge.id].is_asked = true
-    charge.keeper, charge.account = opened[index], accounts[charge.id]
-end
-
-local cursor = 3
-
-local function next_charge(gives_back)
-    local letter = ARGV[cursor]
-    local charge = { letter = letter, id = ARGV[cursor + 2], cost = tonumber(ARGV[cursor + 3]), quota = {}, mark = 0 }
-    local index = tonumber(ARGV[cursor + 1])
-    cursor = cursor + 4
-    for _, name in ipairs(numbers[letter]) do
-        charge.quota[name] = tonumber(ARGV[cursor])
-        cursor = cursor + 1
+    local accounts = opened[index]
+    if not accounts then
+        accounts = {}
+        local value = values[index]
+        if value then
+            accounts = parse(value, KEYS[index], real)
+            if not accounts then
+                accounts, is_dirty[index], healed = {}, true, healed + 1
+            end
+        end
+        opened[index] = accounts
     end
-    if gives_back then
-        charge.given_mark, charge.given_born = tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1])
-        cursor = cursor + 2
+    local account = accounts[id]
+    if not account then
+        account = { at = 0, reset_at = 0, born = 0, x = 0, y = 0, z = 0 }
+        accounts[id] = account
     end
-    loaded[letter] = loaded[letter] or algorithms[letter]()
-    charge.algorithm = loaded[letter]
-    open(charge, index)
-    return charge
+    account.is_asked = true
+    return account
 end
 
 -- Marks an account to be written.
-local function touch(charge)
-    if charge.account.born == 0 then charge.account.born = real end
-    charge.keeper.is_dirty = true
-    charge.account.reset_at = charge.algorithm.reset_at(charge.account, charge.quota)
+local function touch(charge, account)
+    is_dirty[charge.index] = true
+    if account.born == 0 then account.born = real end
+    account.reset_at = charge.algorithm.reset_at(charge, account)
 end
 
--- Follows a clock that stepped back; the one thing that is written even on a refusal.
-local function heal(charge)
-    if not charge.algorithm.heal(charge.account, charge.quota, real) then return false end
-    charge.account.born = real
-    touch(charge)
-    return true
+-- Follows a clock that stepped back, the one thing that is written even on a refusal; then reads.
+local function read(charge)
+    local account, algorithm = charge.account, charge.algorithm
+    local is_healed = algorithm.heal(charge, account, real)
+    if is_healed then
+        account.born = real
+        touch(charge, account)
+    end
+    algorithm.read(charge, account, real)
+    return is_healed
 end
-
-local reply = { real, 0 }
 
 local function tell(charge, answer)
-    local algorithm, account, reading, quota = charge.algorithm, charge.account, charge.reading, charge.quota
-    local size = #reply
-    reply[size + 1] = answer
-    reply[size + 2] = algorithm.remaining(reading, quota)
-    reply[size + 3] = algorithm.retry_after(reading, quota, real, charge.cost)
-    reply[size + 4] = max(algorithm.reset_at(account, quota) - real, 0)
-    reply[size + 5] = charge.mark
-    reply[size + 6] = account.born
+    local account, algorithm, size = charge.account, charge.algorithm, #reply
+    local reset_after = algorithm.reset_at(charge, account) - real
+    if reset_after < 0 then reset_after = 0 end
+    reply[size + 1], reply[size + 2] = answer, algorithm.remaining(charge)
+    reply[size + 3], reply[size + 4] = algorithm.retry_after(charge, real), reset_after
+    reply[size + 5], reply[size + 6] = charge.mark, account.born
 end
 
-local function charge_all(charges)
-    local is_admitted = true
-    for _, charge in ipairs(charges) do
-        heal(charge)
-        charge.reading = charge.algorithm.read(charge.account, charge.quota, real)
-        charge.answer = charge.algorithm.answer(charge.reading, charge.quota, charge.cost)
-        is_admitted = is_admitted and charge.answer == ADMITS
+local function give_back(charge, mark, born)
+    local account, algorithm = charge.account, charge.algorithm
+    if not read(charge) and account.born == born then
+        if algorithm.give_back(charge, account, mark) then
+            -- The marks of other charges say nothing certain from now on.
+            account.born = math.max(born + 1, real)
+        end
+        touch(charge, account)
+        account.is_over = account.reset_at <= real
+        algorithm.read(charge, account, real)
     end
-    for _, charge in ipairs(charges) do
+    charge.cost = 0
+    tell(charge, ADMITS)
+end
+
+local cursor = 2
+while ARGV[cursor] do
+    local count, charges, is_admitted = tonumber(ARGV[cursor]), {}, true
+    local gives_back = count < 0
+    if gives_back then count = -count end
+    cursor = cursor + 1
+    for nth = 1, count do
+        local id, index = ARGV[cursor], tonumber(ARGV[cursor + 1])
+        local letter = match(id, '^%l')
+        local algorithm = loaded[letter]
+        if not algorithm then
+            algorithm = algorithms[letter](letter)
+            loaded[letter] = algorithm
+        end
+        local charge = { algorithm = algorithm, index = index, cost = tonumber(ARGV[cursor + 2]), mark = 0 }
+        cursor = algorithm.quota(charge, cursor + 3)
+        charge.account = open(charge, id, index)
+        if gives_back then
+            give_back(charge, tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1]))
+            cursor = cursor + 2
+        else
+            read(charge)
+            charge.answer = algorithm.answer(charge)
+            if charge.answer ~= ADMITS then is_admitted = false end
+            charges[nth] = charge
+        end
+    end
+    for nth = 1, #charges do
+        local charge = charges[nth]
         if is_admitted and charge.cost > 0 then
-            charge.mark = charge.algorithm.charge(charge.account, charge.reading, charge.quota, real, charge.cost)
-            touch(charge)
+            charge.mark = charge.algorithm.take(charge, charge.account)
+            touch(charge, charge.account)
         end
         tell(charge, charge.answer)
     end
 end
 
-local function give_back_all(charges)
-    for _, charge in ipairs(charges) do
-        local algorithm, account, quota = charge.algorithm, charge.account, charge.quota
-        if not heal(charge) and account.born == charge.given_born then
-            if algorithm.give_back(account, quota, real, charge.cost, charge.given_mark) then
-                -- The marks of other charges say nothing certain from now on.
-                account.born = max(account.born + 1, real)
-            end
-            touch(charge)
-            account.is_over = account.reset_at <= real
-        end
-        charge.reading, charge.cost = algorithm.read(account, quota, real), 0
-        tell(charge, ADMITS)
-    end
+for index, account in pairs(trails) do
+    if account.is_corrupt then healed = healed + 1 end
+    if account.is_corrupt or is_dirty[index] then loaded.r.write(account, real, slack) end
 end
-
-while ARGV[cursor] do
-    local gives_back, charges = ARGV[cursor] == 'give_back', {}
-    local count = tonumber(ARGV[cursor + 1])
-    cursor = cursor + 2
-    for nth = 1, count do charges[nth] = next_charge(gives_back) end
-    if gives_back then give_back_all(charges) else charge_all(charges) end
+for index, accounts in pairs(opened) do
+    if is_dirty[index] then write_accounts(accounts, KEYS[index], real, slack) end
 end
-
-for _, keeper in pairs(opened) do
-    if keeper.is_corrupt then
-        keeper.is_stale, keeper.is_dirty, healed = true, true, healed + 1
-        keeper.low = keeper.next
-    end
-    if keeper.is_dirty then
-        if keeper.entries then
-            write_trail(keeper, real, slack)
-        else
-            write_string(keeper, real, slack)
-        end
-    end
-end
-
 reply[2] = healed
 return reply

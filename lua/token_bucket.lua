@@ -1,96 +1,99 @@
 -- The token bucket, smooth or in steps. Mirrors src/algorithm/token_bucket.rs.
 --
--- Quota: burst l p cap tick step phase (the rate, reduced; refills are at phase + n * step).
+-- Quota: l p cap tick. Letter 't': refilled with every tick; 's': at phase + n * step, with two numbers more: step phase.
 -- Account: at, x = whole (microseconds), y = rem (units of 1/l tick).
 
-local function token_bucket()
-    local function heal(account, quota, real)
+local function token_bucket(letter)
+    local function quota(charge, cursor)
+        charge.l, charge.p = tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1])
+        charge.cap, charge.tick = tonumber(ARGV[cursor + 2]), tonumber(ARGV[cursor + 3])
+        if letter == 't' then
+            charge.step, charge.phase = charge.tick, 0
+            return cursor + 4
+        end
+        charge.step, charge.phase = tonumber(ARGV[cursor + 4]), tonumber(ARGV[cursor + 5])
+        return cursor + 6
+    end
+
+    local function heal(charge, account, real)
         if not stepped_back(account.at, real) then return false end
-        local step, phase = quota.step, quota.phase
-        account.x = max(account.x - (floor_to(step, phase, account.at) - floor_to(step, phase, real)), 0)
-        account.at = real
+        local step, phase = charge.step, charge.phase
+        local moved = account.at - past(step, phase, account.at) - (real - past(step, phase, real))
+        account.at, account.x = real, account.x - moved
         return true
     end
 
-    local function read(account, quota, real)
-        local l, cap, tick = quota.l, quota.cap, quota.tick
-        local now = max(real, account.at)
-        local refill = floor_to(quota.step, quota.phase, now)
-        local whole, rem = account.x, min(account.y, l - 1)
+    local function read(charge, account, real)
+        local l, cap, tick = charge.l, charge.cap, charge.tick
+        local now = account.at
+        if now < real then now = real end
+        local refill = now - past(charge.step, charge.phase, now)
+        local whole, rem = account.x, account.y
         if tick ~= 1 then
-            refill = floor(refill / tick)
-            whole = floor((whole + tick - 1) / tick)
+            refill, whole = floor(refill / tick), floor((whole + tick - 1) / tick)
         end
+        if rem > l - 1 then rem = l - 1 end
         if whole < refill then whole, rem = refill, 0 end
         local missing = whole - refill
-        local debt
-        if missing > floor(cap / l) + 1 then
-            debt = cap + 1
-        else
-            debt = missing * l + rem
-        end
-        return { now = now, refill = refill, whole = whole, rem = rem, debt = debt }
+        charge.debt = cap + 1
+        if missing <= floor(cap / l) + 1 then charge.debt = missing * l + rem end
+        charge.now, charge.refill, charge.whole, charge.rem = now, refill, whole, rem
     end
 
-    local function answer(reading, quota, cost)
-        if cost == 0 then return ADMITS end
-        if cost > quota.burst then return NEVER_FITS end
-        if reading.debt > quota.cap - cost * quota.p then return REFUSES end
+    local function answer(charge)
+        local price = charge.cost * charge.p
+        if price == 0 then return ADMITS end
+        if price > charge.cap then return NEVER_FITS end
+        if charge.debt > charge.cap - price then return REFUSES end
         return ADMITS
     end
 
-    local function reset_at(account, quota)
-        if account.x == 0 then return account.at end
+    local function reset_at(charge, account)
         local full = account.x
-        if account.y > 0 then full = full + quota.tick end
-        return max(ceil_to(quota.step, quota.phase, full), account.at)
+        if full == 0 then return account.at end
+        if account.y > 0 then full = full + charge.tick end
+        local over = past(charge.step, charge.phase, full)
+        if over > 0 then full = full + charge.step - over end
+        if full < account.at then return account.at end
+        return full
     end
 
-    local function remaining(reading, quota)
-        return floor(max(quota.cap - reading.debt, 0) / quota.p)
+    local function remaining(charge)
+        if charge.debt > charge.cap then return 0 end
+        return floor((charge.cap - charge.debt) / charge.p)
     end
 
-    local function retry_after(reading, quota, real, cost)
-        if answer(reading, quota, cost) ~= REFUSES then return 0 end
-        local room = quota.cap - cost * quota.p
-        local fits_at
-        if room >= reading.rem then
-            fits_at = max(reading.whole - floor((room - reading.rem) / quota.l), 0)
-        else
-            fits_at = reading.whole + 1
-        end
-        return max(ceil_to(quota.step, quota.phase, fits_at * quota.tick) - real, 0)
+    local function retry_after(charge, real)
+        if answer(charge) ~= REFUSES then return 0 end
+        local room, fits_at = charge.cap - charge.cost * charge.p, charge.whole + 1
+        if room >= charge.rem then fits_at = charge.whole - floor((room - charge.rem) / charge.l) end
+        fits_at = fits_at * charge.tick
+        local over = past(charge.step, charge.phase, fits_at)
+        if over > 0 then fits_at = fits_at + charge.step - over end
+        return fits_at - real
     end
 
-    -- The same instant with another debt.
-    local function owe(reading, quota, debt)
-        reading.debt = debt
-        reading.whole = reading.refill + floor(debt / quota.l)
-        reading.rem = debt % quota.l
+    -- Writes the account as it stands now, with another debt.
+    local function owe(charge, account, debt)
+        charge.debt, charge.whole, charge.rem = debt, charge.refill + floor(debt / charge.l), debt % charge.l
+        account.at, account.x, account.y = charge.now, charge.whole * charge.tick, charge.rem
     end
 
-    local function write(account, reading, quota)
-        account.at, account.x, account.y = reading.now, reading.whole * quota.tick, reading.rem
-    end
-
-    local function charge(account, reading, quota, _, cost)
-        owe(reading, quota, reading.debt + cost * quota.p)
-        write(account, reading, quota)
+    local function take(charge, account)
+        owe(charge, account, charge.debt + charge.cost * charge.p)
         return account.x
     end
 
-    local function give_back(account, quota, real, cost, mark)
-        local reading = read(account, quota, real)
-        local weighs = max(floor(mark / quota.tick) - reading.refill, 0) * quota.l
-        local given = min(min(weighs, cost * quota.p), reading.debt)
-        if given == 0 or reading.debt > quota.cap then return false end
-        owe(reading, quota, reading.debt - given)
-        write(account, reading, quota)
+    local function give_back(charge, account, mark)
+        local weighs = (floor(mark / charge.tick) - charge.refill) * charge.l
+        local given = math.min(weighs, charge.cost * charge.p, charge.debt)
+        if given <= 0 or charge.debt > charge.cap then return false end
+        owe(charge, account, charge.debt - given)
         return true
     end
 
     return {
-        heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
-        reset_at = reset_at, charge = charge, give_back = give_back,
+        quota = quota, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
+        reset_at = reset_at, take = take, give_back = give_back,
     }
 end

@@ -3,18 +3,25 @@
 -- Quota: limit width kept (what is admitted in a bucket counts in it and in the `kept` buckets after it).
 -- Account: a Redis hash of its own, because a log may be long and no decision may read all of it. Its entries are
 -- numbered from `low` to `next - 1`, oldest first; each is a bucket and the total that was admitted up to it, wrapping.
--- So both questions, what still counts and when enough of it is gone, are binary searches. Besides them there are: at,
--- base (the total before `low`), and shift (what is to be subtracted from buckets since the clock stepped back).
+-- So both questions, what still counts and when enough of it is gone, are binary searches. Its field "h" holds reset_at,
+-- born, at, base (the total before `low`), shift (what is to be subtracted from buckets since the clock stepped back),
+-- low and next.
 
 local function trail()
     -- Entries deleted with one admission at most: more than are added, so that none stay for good.
     local SWEEP = 16
 
+    local function quota(charge, cursor)
+        charge.limit, charge.width, charge.kept =
+            tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1]), tonumber(ARGV[cursor + 2])
+        return cursor + 3
+    end
+
     local function entry(account, index)
         local found = account.entries[index]
         if not found then
-            local text = redis.call('HGET', account.key, string.format('%.0f', index))
-            local bucket, total = string.match(text or '', '^(%d+),(%d+)$')
+            local text = redis.call('HGET', account.key, format('%d', index))
+            local bucket, total = match(text or '', '^(%d+),(%d+)$')
             found = { bucket = tonumber(bucket), total = tonumber(total) }
             if not bucket or found.bucket >= WRAP or found.total >= WRAP then
                 account.is_corrupt = true
@@ -39,17 +46,18 @@ local function trail()
         return entry(account, index - 1).total
     end
 
-    local function heal(account, quota, real)
+    local function heal(charge, account, real)
         if not stepped_back(account.at, real) then return false end
-        account.shift = account.shift + floor(account.at / quota.width) - floor(real / quota.width)
+        account.shift = account.shift + floor(account.at / charge.width) - floor(real / charge.width)
         account.at = real
         return true
     end
 
-    local function read(account, quota, real)
-        local now = max(real, account.at)
-        local bucket = floor(now / quota.width)
-        local oldest = max(bucket - quota.kept, 0) + account.shift
+    local function read(charge, account, real)
+        local now = account.at
+        if now < real then now = real end
+        local bucket = floor(now / charge.width)
+        local oldest = bucket - charge.kept + account.shift
         local low, next = account.low, account.next
         local first = next
         if low < next and entry(account, next - 1).bucket >= oldest then
@@ -60,37 +68,37 @@ local function trail()
                 end)
             end
         end
-        local base = total_before(account, first)
-        local count = 0
-        if first < next then count = (entry(account, next - 1).total - base) % WRAP end
-        return { now = now, bucket = bucket, first = first, base = base, count = count, account = account }
+        charge.now, charge.bucket, charge.first, charge.account = now, bucket, first, account
+        charge.base, charge.count = total_before(account, first), 0
+        if first < next then charge.count = (entry(account, next - 1).total - charge.base) % WRAP end
     end
 
-    local function answer(reading, quota, cost)
-        return counted(reading.count, cost, quota.limit)
+    local function answer(charge)
+        return counted(charge.count, charge.cost, charge.limit)
     end
 
-    local function gone_at(account, quota, index)
-        return (entry(account, index).bucket - account.shift + quota.kept + 1) * quota.width
+    local function gone_at(charge, account, index)
+        return (entry(account, index).bucket - account.shift + charge.kept + 1) * charge.width
     end
 
-    local function reset_at(account, quota)
+    local function reset_at(charge, account)
         if account.low == account.next then return account.at end
-        return gone_at(account, quota, account.next - 1)
+        return gone_at(charge, account, account.next - 1)
     end
 
-    local function remaining(reading, quota)
-        return max(quota.limit - reading.count, 0)
+    local function remaining(charge)
+        if charge.count > charge.limit then return 0 end
+        return charge.limit - charge.count
     end
 
-    local function retry_after(reading, quota, real, cost)
-        if answer(reading, quota, cost) ~= REFUSES then return 0 end
-        local account, excess = reading.account, reading.count + cost - quota.limit
-        local index = search(reading.first, account.next, function(index)
-            return (entry(account, index).total - reading.base) % WRAP >= excess
+    local function retry_after(charge, real)
+        if answer(charge) ~= REFUSES then return 0 end
+        local account, excess = charge.account, charge.count + charge.cost - charge.limit
+        local index = search(charge.first, account.next, function(index)
+            return (entry(account, index).total - charge.base) % WRAP >= excess
         end)
         if index == account.next then return 0 end
-        return max(gone_at(account, quota, index) - real, 0)
+        return gone_at(charge, account, index) - real
     end
 
     local function put(account, index, bucket, total)
@@ -98,25 +106,27 @@ local function trail()
         account.changed[index] = true
     end
 
-    local function charge(account, reading, _, _, cost)
-        if reading.first == account.next then
+    local function drop(account, index)
+        account.changed[index] = nil
+        account.gone[#account.gone + 1] = index
+    end
+
+    local function take(charge, account)
+        if charge.first == account.next then
             -- Nothing counts any more: all of it goes at once.
             account.is_stale = account.is_stale or account.next > 0
             account.low, account.next, account.base, account.shift = 0, 0, 0, 0
             account.entries, account.changed, account.gone = {}, {}, {}
-            reading.first, reading.base = 0, 0
+            charge.first, charge.base = 0, 0
         else
-            local low = min(reading.first, account.low + SWEEP)
+            local low = math.min(charge.first, account.low + SWEEP)
             account.base = total_before(account, low)
-            for index = account.low, low - 1 do
-                account.changed[index] = nil
-                account.gone[#account.gone + 1] = index
-            end
+            for index = account.low, low - 1 do drop(account, index) end
             account.low = low
         end
-        account.at = reading.now
-        reading.count = reading.count + cost
-        local total, bucket = (reading.base + reading.count) % WRAP, reading.bucket + account.shift
+        account.at = charge.now
+        charge.count = charge.count + charge.cost
+        local total, bucket = (charge.base + charge.count) % WRAP, charge.bucket + account.shift
         local last = account.next - 1
         if last >= account.low and entry(account, last).bucket == bucket then
             put(account, last, bucket, total)
@@ -124,18 +134,17 @@ local function trail()
             put(account, account.next, bucket, total)
             account.next = account.next + 1
         end
-        return reading.bucket
+        return charge.bucket
     end
 
-    local function give_back(account, quota, real, cost, mark)
-        local reading = read(account, quota, real)
+    local function give_back(charge, account, mark)
         local bucket = mark + account.shift
-        local index = search(reading.first, account.next, function(index)
+        local index = search(charge.first, account.next, function(index)
             return entry(account, index).bucket >= bucket
         end)
-        if index == account.next or entry(account, index).bucket ~= bucket then return end
+        if index == account.next or entry(account, index).bucket ~= bucket then return false end
         local held = (entry(account, index).total - total_before(account, index)) % WRAP
-        local given = min(held, cost)
+        local given = math.min(held, charge.cost)
         for later = index, account.next - 1 do
             local found = entry(account, later)
             put(account, later, found.bucket, (found.total - given) % WRAP)
@@ -144,13 +153,55 @@ local function trail()
         while account.next > account.low
             and entry(account, account.next - 1).total == total_before(account, account.next - 1) do
             account.next = account.next - 1
-            account.changed[account.next] = nil
-            account.gone[#account.gone + 1] = account.next
+            drop(account, account.next)
         end
+        return false
+    end
+
+    local function open(key, real)
+        local account = {
+            key = key, reset_at = 0, born = 0, at = 0, base = 0, shift = 0, low = 0, next = 0,
+            entries = {}, changed = {}, gone = {},
+        }
+        local header = redis.pcall('HGET', key, 'h')
+        if not header then return account end
+        local text = type(header) == 'string' and header or ''
+        local reset_at, born, at, base, shift, low, next =
+            match(text, '^(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+        reset_at, low, next = tonumber(reset_at), tonumber(low), tonumber(next)
+        if not reset_at or next >= WRAP or low > next or has_lost_ttl(key, reset_at, real) then
+            account.is_stale, account.is_corrupt = true, true
+            return account
+        end
+        account.reset_at, account.born, account.at, account.base = reset_at, tonumber(born), tonumber(at), tonumber(base)
+        account.shift, account.low, account.next = tonumber(shift), low, next
+        return account
+    end
+
+    local function write(account, real, slack)
+        local is_over = account.is_corrupt or account.is_over or account.low == account.next
+        if account.is_stale or is_over then redis.call('DEL', account.key) end
+        if is_over then return end
+        local fields = { account.key, 'h', format('%d,%d,%d,%d,%d,%d,%d', account.reset_at, account.born, account.at,
+            account.base, account.shift, account.low, account.next) }
+        for index in pairs(account.changed) do
+            local changed = account.entries[index]
+            fields[#fields + 1] = format('%d', index)
+            fields[#fields + 1] = format('%d,%d', changed.bucket, changed.total)
+            if #fields > 100 then
+                redis.call('HSET', spread(fields, 1))
+                fields = { account.key }
+            end
+        end
+        if #fields > 1 then redis.call('HSET', spread(fields, 1)) end
+        if not account.is_stale then
+            for _, index in ipairs(account.gone) do redis.call('HDEL', account.key, format('%d', index)) end
+        end
+        redis.call('PEXPIRE', account.key, ttl(account.reset_at, real, slack))
     end
 
     return {
-        heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
-        reset_at = reset_at, charge = charge, give_back = give_back,
+        quota = quota, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
+        reset_at = reset_at, take = take, give_back = give_back, open = open, write = write,
     }
 end

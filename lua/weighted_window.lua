@@ -1,82 +1,91 @@
 -- The current window's count, and the previous one's weighted by its overlap. Mirrors src/algorithm/weighted_window.rs.
 --
 -- Quota: limit period tick.
--- Account: at, x = start, y = count, z = previous. A reading is the account as it would be written now.
+-- Account: at, x = start, y = count, z = previous.
 
 local function weighted_window()
-    local function heal(account, quota, real)
+    local function quota(charge, cursor)
+        charge.limit, charge.period, charge.tick =
+            tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1]), tonumber(ARGV[cursor + 2])
+        charge.window = floor(charge.period / charge.tick)
+        return cursor + 3
+    end
+
+    local function heal(charge, account, real)
         if not stepped_back(account.at, real) then return false end
-        local step = floor_to(quota.period, 0, account.at) - floor_to(quota.period, 0, real)
-        account.x = max(account.x - step, 0)
-        account.at = real
+        local moved = account.at - account.at % charge.period - (real - real % charge.period)
+        account.at, account.x = real, account.x - moved
         return true
     end
 
-    local function read(account, quota, real)
-        local now = max(real, account.at)
-        local start = floor_to(quota.period, 0, now)
-        local count, previous = 0, 0
+    local function read(charge, account, real)
+        local now = account.at
+        if now < real then now = real end
+        local start = now - now % charge.period
+        charge.now, charge.start, charge.count, charge.previous = now, start, 0, 0
         if start <= account.x then
-            count, previous = account.y, account.z
-        elseif start - account.x == quota.period then
-            previous = account.y
+            charge.count, charge.previous = account.y, account.z
+        elseif start - account.x == charge.period then
+            charge.previous = account.y
         end
-        return { at = now, x = start, y = count, z = previous }
     end
 
-    local function remaining(reading, quota)
-        local window = floor(quota.period / quota.tick)
-        local elapsed = floor((reading.at - reading.x) / quota.tick)
-        local weighted = reading.z * (window - elapsed)
-        local spent = floor((weighted + window - 1) / window) + reading.y
-        return max(quota.limit - spent, 0)
+    local function remaining(charge)
+        local elapsed = floor((charge.now - charge.start) / charge.tick)
+        local weighted = charge.previous * (charge.window - elapsed)
+        local spent = floor((weighted + charge.window - 1) / charge.window) + charge.count
+        if spent > charge.limit then return 0 end
+        return charge.limit - spent
     end
 
-    local function answer(reading, quota, cost)
+    local function answer(charge)
+        local cost = charge.cost
         if cost == 0 then return ADMITS end
-        if cost > quota.limit then return NEVER_FITS end
-        if cost > remaining(reading, quota) then return REFUSES end
+        if cost > charge.limit then return NEVER_FITS end
+        if cost > remaining(charge) then return REFUSES end
         return ADMITS
     end
 
-    local function reset_at(account, quota)
-        if account.y > 0 then return account.x + 2 * quota.period end
-        if account.z > 0 then return account.x + quota.period end
+    local function reset_at(charge, account)
+        if account.y > 0 then return account.x + 2 * charge.period end
+        if account.z > 0 then return account.x + charge.period end
         return account.at
     end
 
-    local function retry_after(reading, quota, real, cost)
-        if answer(reading, quota, cost) ~= REFUSES then return 0 end
+    local function retry_after(charge, real)
+        if answer(charge) ~= REFUSES then return 0 end
         -- In this window the previous count must lose weight; if that is not enough, in the next one this count.
-        local start, weighing, room = reading.x, reading.z, quota.limit - reading.y - cost
+        local start, weighing, room = charge.start, charge.previous, charge.limit - charge.count - charge.cost
         if room < 0 then
-            start, weighing, room = reading.x + quota.period, reading.y, quota.limit - cost
+            start, weighing, room = charge.start + charge.period, charge.count, charge.limit - charge.cost
         end
-        local window = floor(quota.period / quota.tick)
-        local part = floor(room * window / max(weighing, 1))
-        return max(start + max(window - part, 0) * quota.tick - real, 0)
+        local part = floor(room * charge.window / math.max(weighing, 1))
+        return start + math.max(charge.window - part, 0) * charge.tick - real
     end
 
-    local function charge(account, reading, _, _, cost)
-        reading.y = reading.y + cost
-        account.at, account.x, account.y, account.z = reading.at, reading.x, reading.y, reading.z
-        return account.x
+    local function write(charge, account)
+        account.at, account.x, account.y, account.z = charge.now, charge.start, charge.count, charge.previous
     end
 
-    local function give_back(account, quota, real, cost, mark)
-        local reading = read(account, quota, real)
-        if reading.x == mark then
-            reading.y = max(reading.y - cost, 0)
-        elseif reading.x - quota.period == mark then
-            reading.z = max(reading.z - cost, 0)
-        else
-            return
+    local function take(charge, account)
+        charge.count = charge.count + charge.cost
+        write(charge, account)
+        return charge.start
+    end
+
+    local function give_back(charge, account, mark)
+        if charge.start == mark then
+            charge.count = math.max(charge.count - charge.cost, 0)
+            write(charge, account)
+        elseif charge.start - charge.period == mark then
+            charge.previous = math.max(charge.previous - charge.cost, 0)
+            write(charge, account)
         end
-        account.at, account.x, account.y, account.z = reading.at, reading.x, reading.y, reading.z
+        return false
     end
 
     return {
-        heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
-        reset_at = reset_at, charge = charge, give_back = give_back,
+        quota = quota, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
+        reset_at = reset_at, take = take, give_back = give_back,
     }
 end

@@ -12,7 +12,9 @@ use support::{Random, charge, quotas};
 use tokio::task::JoinSet;
 use tower_throttle::Quota;
 use tower_throttle::clock::{Clock as _, ManualClock, Timestamp};
-use tower_throttle::store::{Asked, Charge, Decision, MemoryStore, Outcome, Receipt, RedisStore, Source, Store, TierId};
+use tower_throttle::store::{
+    Asked, Charge, Decision, MemoryStore, Outcome, Receipt, RedisStore, Source, Store, TierId,
+};
 
 /// The limits of a request: each a tier, one of its quotas, and what that quota changes between.
 type Limits = Vec<(TierId, u8, Vec<Quota>)>;
@@ -43,7 +45,10 @@ struct Tally {
 impl Trace {
     fn new(server: &str, limits: Limits, seed: u64) -> Self {
         let clock = ManualClock::new();
-        let redis = RedisStore::new(server).unwrap().deadline(PATIENT).remembered_refusals(0);
+        let redis = RedisStore::new(server)
+            .unwrap()
+            .deadline(PATIENT)
+            .remembered_refusals(0);
         Self {
             memory: MemoryStore::new().clock(clock.clone()),
             // Keys must not expire by the server's clock while ours stands still.
@@ -163,7 +168,10 @@ impl Trace {
 
     fn compare(&self, in_memory: &Outcome, in_redis: &Outcome, question: &Question) {
         assert!(
-            in_redis.decisions().iter().all(|decision| decision.source() == Source::Store),
+            in_redis
+                .decisions()
+                .iter()
+                .all(|decision| decision.source() == Source::Store),
             "Redis did not decide: {:?}",
             self.redis.last_error()
         );
@@ -234,7 +242,10 @@ async fn quotas_that_change() {
     for (nth, quotas) in quotas::changing().into_iter().enumerate() {
         for seed in 0..60 {
             let seed = 1_000 * nth as u64 + seed;
-            traces.push((vec![(TierId::new("", &format!("tier {seed}")), 0, quotas.clone())], seed));
+            traces.push((
+                vec![(TierId::new("", &format!("tier {seed}")), 0, quotas.clone())],
+                seed,
+            ));
         }
     }
     let tally = run(traces, 50, |seed| seed % 2 == 1).await;

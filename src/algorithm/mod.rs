@@ -10,6 +10,8 @@ mod token_bucket;
 mod trail;
 mod weighted_window;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::trail::Shape;
 pub(crate) use self::{
     account::{Account, Terms},
     fixed_window::FixedWindow,
@@ -18,5 +20,3 @@ pub(crate) use self::{
     trail::Trail,
     weighted_window::WeightedWindow,
 };
-#[cfg(feature = "redis")]
-pub(crate) use self::trail::Shape;

@@ -46,7 +46,9 @@ impl<A: Store, B: Store> Store for Either<A, B> {
 
     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Self::Future> {
         match self {
-            Self::Left(store) => store.give_back(charges, receipt).map(|left| EitherFuture::Left { left }),
+            Self::Left(store) => store
+                .give_back(charges, receipt)
+                .map(|left| EitherFuture::Left { left }),
             Self::Right(store) => store
                 .give_back(charges, receipt)
                 .map(|right| EitherFuture::Right { right }),

@@ -147,12 +147,12 @@ impl<St: Store> Store for Fallback<St> {
 
     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Self::Future> {
         if receipt.source() == Source::Local {
-            let outcome = self
-                .stand_in
-                .with_stretched(charges, |charges| match self.stand_in.memory.give_back(charges, receipt) {
+            let outcome = self.stand_in.with_stretched(charges, |charges| {
+                match self.stand_in.memory.give_back(charges, receipt) {
                     Asked::Now(outcome) => outcome,
                     Asked::Later(never) => never.into_outcome(),
-                });
+                }
+            });
             return Asked::Now(outcome.from(Source::Local));
         }
         let asked = self.store.give_back(charges, receipt);
@@ -183,7 +183,10 @@ impl StandIn {
             .filter(|nth| charges[*nth].on_failure == FailureMode::Local)
             .collect();
         let is_whole = local.len() == charges.len();
-        let answered = outcome.decisions().iter().filter(|decision| decision.answer() != Answer::Failed);
+        let answered = outcome
+            .decisions()
+            .iter()
+            .filter(|decision| decision.answer() != Answer::Failed);
         let is_refused = answered.into_iter().any(|decision| decision.answer() != Answer::Admits);
 
         let (mut now, mut decisions) = outcome.into_parts();
@@ -196,7 +199,9 @@ impl StandIn {
             }
         } else if !local.is_empty() {
             let asked: SmallVec<[Charge<'_>; INLINE]> = local.iter().map(|nth| charges[*nth]).collect();
-            let decided = self.with_stretched(&asked, |asked| charge(&self.memory, asked)).from(Source::Local);
+            let decided = self
+                .with_stretched(&asked, |asked| charge(&self.memory, asked))
+                .from(Source::Local);
             for (nth, decision) in local.iter().zip(decided.decisions()) {
                 decisions[*nth] = *decision;
             }
@@ -215,7 +220,10 @@ impl StandIn {
             if told && decision.source() == Source::Store && charge.on_failure == FailureMode::Local {
                 let quota = charge.quota.stretched(replicas);
                 let reset_after = decision.reset_after_micros().saturating_mul(replicas.into());
-                let charge = Charge { quota: &quota, ..*charge };
+                let charge = Charge {
+                    quota: &quota,
+                    ..*charge
+                };
                 self.memory.tell(&charge, decision.remaining(), reset_after);
             }
         }
@@ -227,7 +235,10 @@ impl StandIn {
             return ask(charges);
         }
         let quotas: SmallVec<[_; INLINE]> = charges.iter().map(|charge| charge.quota.stretched(replicas)).collect();
-        let charges = charges.iter().zip(&quotas).map(|(charge, quota)| Charge { quota, ..*charge });
+        let charges = charges
+            .iter()
+            .zip(&quotas)
+            .map(|(charge, quota)| Charge { quota, ..*charge });
         ask(&charges.collect::<SmallVec<[Charge<'_>; INLINE]>>())
     }
 }

@@ -18,6 +18,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub(crate) use self::decision::INLINE;
+#[cfg(feature = "redis")]
+pub use self::redis::RedisStore;
 pub use self::{
     charge::{Charge, FailureMode, TierId},
     decision::{Answer, Decision, Outcome, Receipt, Source},
@@ -26,8 +28,6 @@ pub use self::{
     memory::MemoryStore,
     refusal_cache::{RefusalCache, RefusalCacheFuture},
 };
-#[cfg(feature = "redis")]
-pub use self::redis::RedisStore;
 
 /// Decides on charges, all or nothing.
 ///

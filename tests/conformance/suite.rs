@@ -353,7 +353,12 @@ fn cancellation<S: Subject>(test: &Test<S>) {
             }
         }
         let left = charges.map(|charge| charge.cost(0));
-        let left = test.ask(&left).decisions().iter().map(Decision::remaining).collect::<Vec<_>>();
+        let left = test
+            .ask(&left)
+            .decisions()
+            .iter()
+            .map(Decision::remaining)
+            .collect::<Vec<_>>();
         assert_eq!(left[0], left[1], "dropped after {polls} polls");
     }
 }
@@ -402,11 +407,20 @@ fn giving_back_several_is_strict<S: Subject>(test: &Test<S>) {
     let (with, without) = (TierId::new("", "with"), TierId::new("", "without"));
     let quota = Quota::new(60, PERIOD);
     let charge = |tier| Charge::new(tier, b"key", &quota);
-    let first = test.ask(&[charge(&with).cost(20)]).into_receipt().expect("it was charged");
-    let second = test.ask(&[charge(&with).cost(20)]).into_receipt().expect("it was charged");
+    let first = test
+        .ask(&[charge(&with).cost(20)])
+        .into_receipt()
+        .expect("it was charged");
+    let second = test
+        .ask(&[charge(&with).cost(20)])
+        .into_receipt()
+        .expect("it was charged");
     test.give_back(&[charge(&with).cost(20)], first);
     test.subject.advance(Duration::from_secs(25));
-    assert!(test.ask(&[charge(&with).cost(10), charge(&without).cost(10)]).is_charged());
+    assert!(
+        test.ask(&[charge(&with).cost(10), charge(&without).cost(10)])
+            .is_charged()
+    );
     test.give_back(&[charge(&with).cost(20)], second);
     let left = [&with, &without].map(|tier| test.remaining(charge(tier)));
     assert!(left[0] <= left[1], "{left:?}");

@@ -89,7 +89,8 @@ impl Drop for Server {
 pub(crate) fn ask<T: redis::FromRedisValue>(connection: &mut redis::Connection, command: &[&str]) -> T {
     let mut cmd = redis::cmd(command[0]);
     cmd.arg(&command[1..]);
-    cmd.query(connection).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    cmd.query(connection)
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
 /// None if it ended at once.

@@ -38,7 +38,7 @@ pub(super) fn give_back(names: &Names, times: &Times, charges: &[Charge<'_>], re
 /// keys would lie apart), and the rights.
 pub(super) fn probe(names: &Names) -> Cmd {
     let mut cmd = evalsha(&names.of_probe());
-    cmd.arg("").arg(0);
+    cmd.arg("");
     cmd
 }
 
@@ -67,17 +67,16 @@ fn call(names: &Names, times: &Times, charges: &[Charge<'_>], marks: Option<&[u6
 
     let mut cmd = evalsha(&keys);
     match &times.clock {
-        Some(clock) => cmd.arg(clock.now().as_micros()),
+        Some(clock) => cmd.arg(format!("{},{}", clock.now().as_micros(), times.slack)),
         None => cmd.arg(""),
     };
-    cmd.arg(times.slack);
-    cmd.arg(if marks.is_some() { "give_back" } else { "charge" });
-    cmd.arg(charges.len());
+    let count = charges.len() as i64;
+    cmd.arg(if marks.is_some() { -count } else { count });
     for (nth, (charge, key)) in charges.iter().zip(&of_charge).enumerate() {
         let account = Account::of(charge);
         // No quota holds more, so a larger cost is refused as this one is.
         let cost = charge.cost.min(2 * MOST);
-        cmd.arg(account.letter).arg(*key).arg(&account.id).arg(cost);
+        cmd.arg(&account.id).arg(*key).arg(cost);
         for number in account.numbers {
             cmd.arg(number);
         }
@@ -100,9 +99,7 @@ fn evalsha(keys: &[String]) -> Cmd {
 
 /// How the script knows a charge's account.
 struct Account {
-    /// The algorithm.
-    letter: &'static str,
-    /// Tells it from those of the tier's other quotas, and of other windows.
+    /// The algorithm's letter, and what tells the account from those of the tier's other quotas, and of other windows.
     id: String,
     numbers: Numbers,
     is_trail: bool,
@@ -113,41 +110,24 @@ impl Account {
         let (quota, nth) = (charge.quota, charge.nth);
         let terms = Terms::new(quota, charge.key);
         let (limit, period, rate) = (quota.limit(), quota.period_micros(), quota.rate());
-        let bucket = |step: u64| {
-            let numbers = [
-                quota.burst_size(),
-                rate.l,
-                rate.p,
-                rate.cap,
-                rate.tick,
-                step,
-                terms.phase(),
-            ];
-            Numbers::from_slice(&numbers)
-        };
-        let (letter, id, numbers) = match quota.algorithm() {
-            Algorithm::TokenBucket => ("t", format!("{nth}t"), bucket(rate.tick)),
-            Algorithm::SteppedBucket { step, .. } => ("t", format!("{nth}s"), bucket(step)),
-            Algorithm::FixedWindow { aligned } => {
-                let kind = if aligned { 'f' } else { 'o' };
-                let numbers = [limit, period, u64::from(aligned)];
-                ("f", format!("{nth}{kind}{period}"), Numbers::from_slice(&numbers))
-            }
-            Algorithm::WeightedWindow => {
-                let numbers = [limit, period, rate.tick];
-                ("w", format!("{nth}w{period}"), Numbers::from_slice(&numbers))
-            }
+        let (id, numbers): (_, &[u64]) = match quota.algorithm() {
+            Algorithm::TokenBucket => (format!("t{nth}"), &[rate.l, rate.p, rate.cap, rate.tick]),
+            Algorithm::SteppedBucket { step, .. } => (
+                format!("s{nth}"),
+                &[rate.l, rate.p, rate.cap, rate.tick, step, terms.phase()],
+            ),
+            Algorithm::FixedWindow { aligned: true } => (format!("f{nth}x{period}"), &[limit, period]),
+            Algorithm::FixedWindow { aligned: false } => (format!("o{nth}x{period}"), &[limit, period]),
+            Algorithm::WeightedWindow => (format!("w{nth}x{period}"), &[limit, period, rate.tick]),
             Algorithm::SlidingWindow { .. } | Algorithm::SlidingLog { .. } => {
                 let Shape { width, kept } = Shape::of(&terms);
-                let numbers = [limit, width, kept];
-                ("r", format!("{nth}r{width}x{kept}"), Numbers::from_slice(&numbers))
+                (format!("r{nth}x{width}x{kept}"), &[limit, width, kept])
             }
         };
         Self {
-            letter,
+            is_trail: id.starts_with('r'),
             id,
-            numbers,
-            is_trail: letter == "r",
+            numbers: Numbers::from_slice(numbers),
         }
     }
 }

@@ -116,7 +116,9 @@ impl RedisStoreError {
 impl fmt::Display for RedisStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
-            Kind::Url => "the address is not one of a Redis; write redis://host:6379, or rediss:// with the feature redis-tls",
+            Kind::Url => {
+                "the address is not one of a Redis; write redis://host:6379, or rediss:// with the feature redis-tls"
+            }
             Kind::Cluster => "this is a Redis Cluster, which is not supported yet; use a standalone server or Sentinel",
             Kind::Timeout => "Redis did not answer in time",
             Kind::Down => "Redis is known to be down",

@@ -159,7 +159,9 @@ impl Link {
         if Handle::try_current().is_err() {
             return Err(RedisStoreError::new(Kind::NoRuntime));
         }
-        let permit = Permit { in_flight: &self.in_flight };
+        let permit = Permit {
+            in_flight: &self.in_flight,
+        };
         if self.in_flight.fetch_add(1, Ordering::Relaxed) >= self.limits.in_flight {
             return Err(RedisStoreError::new(Kind::Overload));
         }

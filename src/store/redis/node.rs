@@ -71,7 +71,10 @@ impl Node {
 
 /// Checked here, so that a wrong address fails where it is given.
 fn address(url: &str) -> Result<redis::ConnectionInfo, RedisStoreError> {
-    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+    let scheme = url
+        .split_once("://")
+        .map_or("", |(scheme, _)| scheme)
+        .to_ascii_lowercase();
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     if scheme.contains("cluster") || host.contains(',') {

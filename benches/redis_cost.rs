@@ -1,0 +1,118 @@
+//! What a decision costs the Redis server, beside the least that any script of its shape must do.
+//!
+//! ```text
+//! cargo bench --bench redis_cost --features redis
+//! ```
+//!
+//! An admitted decision on three tiers with existing keys, against a script that does nothing but read three keys with one
+//! `MGET` and write them with three `SET … PX`. Both on one server in one run, in turns; the figures are the server's
+//! own, microseconds per `EVALSHA` from `INFO commandstats`, and the least of all rounds.
+
+#![allow(clippy::print_stdout, reason = "a benchmark tells what it measured")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::time::Duration;
+
+use redis::Script;
+use support::redis::{PATIENT, Server, ask};
+use tower_throttle::Quota;
+use tower_throttle::store::{Asked, Charge, RedisStore, Store, TierId};
+
+const ROUNDS: usize = 15;
+const CALLS: usize = 4_000;
+
+const LEAST: &str = "
+local values = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
+return #values
+";
+
+fn main() {
+    let server = Server::start();
+    let mut connection = server.connection();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let hour = Duration::from_secs(3_600);
+    let token_bucket = Quota::new(1_000_000_000, hour);
+    let kinds = [
+        ("token bucket", token_bucket),
+        ("token bucket in steps", token_bucket.in_steps(hour / 3_600)),
+        ("fixed window", Quota::new(1_000_000_000, hour).fixed_window()),
+        ("weighted window", Quota::new(1_000_000, hour).weighted_window()),
+        (
+            "sliding window of 60",
+            Quota::new(1_000_000_000, hour).sliding_window(60),
+        ),
+        (
+            "sliding log of 10,000",
+            Quota::new(10_000, Duration::from_secs(1)).sliding_log(),
+        ),
+    ];
+
+    let mut least = f64::INFINITY;
+    let mut costs = kinds.map(|_| f64::INFINITY);
+    for _ in 0..ROUNDS {
+        least = least.min(of_least_script(&server, &mut connection));
+        for ((_, quota), cost) in kinds.iter().zip(&mut costs) {
+            *cost = cost.min(runtime.block_on(of_decision(&server, &mut connection, *quota)));
+        }
+    }
+    println!("us of the server per EVALSHA of three tiers, least of {ROUNDS} rounds of {CALLS}:");
+    println!("  {:<24}{least:>7.2}", "MGET and three SET PX");
+    for ((name, _), cost) in kinds.iter().zip(costs) {
+        println!("  {name:<24}{cost:>7.2}{:>7.2} x", cost / least);
+    }
+}
+
+fn of_least_script(server: &Server, connection: &mut redis::Connection) -> f64 {
+    let script = Script::new(LEAST);
+    let value = "0t=1784722081827551,1784722081827551,1784722081827551,1784722081827551,0,0;";
+    let call = |connection: &mut redis::Connection| {
+        let keys = ["a", "b", "c"].map(|tier| format!("throttle::{tier}:{{AAAAAAAAAAAAAAAAAAAAAAAA}}"));
+        let mut invocation = script.prepare_invoke();
+        for key in keys {
+            invocation.key(key);
+        }
+        let _: u64 = invocation.arg(value).arg(60_000).invoke(connection).unwrap();
+    };
+    call(connection);
+    measured(server, || (0..CALLS).for_each(|_| call(connection)))
+}
+
+async fn of_decision(server: &Server, _: &mut redis::Connection, quota: Quota) -> f64 {
+    let store = RedisStore::new(server.url()).unwrap().deadline(PATIENT);
+    let tiers = ["user", "endpoint", "global"].map(|name| TierId::new("", name));
+    let charges = [0, 1, 2].map(|nth| Charge::new(&tiers[nth], b"some key", &quota));
+    let charge = async || match store.charge(&charges) {
+        Asked::Later(outcome) => assert!(outcome.await.is_charged()),
+        Asked::Now(_) => panic!("Redis was not asked"),
+    };
+    charge().await;
+    let mut connection = server.connection();
+    let () = ask(&mut connection, &["CONFIG", "RESETSTAT"]);
+    for _ in 0..CALLS {
+        charge().await;
+    }
+    usec_per_call(&mut connection)
+}
+
+fn measured(server: &Server, calls: impl FnOnce()) -> f64 {
+    let mut connection = server.connection();
+    let () = ask(&mut connection, &["CONFIG", "RESETSTAT"]);
+    calls();
+    usec_per_call(&mut connection)
+}
+
+fn usec_per_call(connection: &mut redis::Connection) -> f64 {
+    let info: String = ask(connection, &["INFO", "commandstats"]);
+    let line = info.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap();
+    let figure = line.split("usec_per_call=").nth(1).unwrap().split(',').next().unwrap();
+    figure.parse().unwrap()
+}
