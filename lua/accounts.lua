@@ -44,7 +44,7 @@ local function write_accounts(accounts, key, real, slack)
     local value, latest = '', 0
     for id, account in pairs(accounts) do
         local at, reset_at, z = account.at, account.reset_at, account.z
-        if reset_at > real or (account.is_asked and not account.is_over) then
+        if reset_at > real or (account.is_asked and account.born ~= 0 and not account.is_over) then
             if reset_at > latest then latest = reset_at end
             if z == 0 then
                 value = value .. format('%s=%d,%d,%d,%d,%d,;', id, at, reset_at - at, at - account.born,

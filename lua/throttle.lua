@@ -142,8 +142,9 @@ while ARGV[cursor] do
 end
 
 for index, account in pairs(trails) do
-    if account.is_corrupt then healed = healed + 1 end
-    if account.is_corrupt or is_dirty[index] then loaded.r.write(account, real, slack) end
+    local is_healed = account.is_healed or account.is_corrupt
+    if is_healed then healed = healed + 1 end
+    if is_healed or is_dirty[index] then loaded.r.write(account, real, slack) end
 end
 for index, accounts in pairs(opened) do
     if is_dirty[index] then write_accounts(accounts, KEYS[index], real, slack) end

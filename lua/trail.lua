@@ -32,6 +32,13 @@ local function trail()
         return found
     end
 
+    -- Forgets all entries; what is in Redis goes when the account is written.
+    local function clear(account)
+        account.is_stale = account.is_stale or account.next > 0
+        account.low, account.next, account.base, account.shift = 0, 0, 0, 0
+        account.entries, account.changed, account.gone = {}, {}, {}
+    end
+
     -- The first index from `low` to `high` for which `holds` is true, as it is for all after it; `high` if for none.
     local function search(low, high, holds)
         while low < high do
@@ -71,6 +78,11 @@ local function trail()
         charge.now, charge.bucket, charge.first, charge.account = now, bucket, first, account
         charge.base, charge.count = total_before(account, first), 0
         if first < next then charge.count = (entry(account, next - 1).total - charge.base) % WRAP end
+        if account.is_corrupt then
+            clear(account)
+            account.is_corrupt, account.is_healed = false, true
+            charge.first, charge.base, charge.count = 0, 0, 0
+        end
     end
 
     local function answer(charge)
@@ -114,9 +126,7 @@ local function trail()
     local function take(charge, account)
         if charge.first == account.next then
             -- Nothing counts any more: all of it goes at once.
-            account.is_stale = account.is_stale or account.next > 0
-            account.low, account.next, account.base, account.shift = 0, 0, 0, 0
-            account.entries, account.changed, account.gone = {}, {}, {}
+            clear(account)
             charge.first, charge.base = 0, 0
         else
             local low = math.min(charge.first, account.low + SWEEP)
@@ -170,7 +180,7 @@ local function trail()
             match(text, '^(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
         reset_at, low, next = tonumber(reset_at), tonumber(low), tonumber(next)
         if not reset_at or next >= WRAP or low > next or has_lost_ttl(key, reset_at, real) then
-            account.is_stale, account.is_corrupt = true, true
+            account.is_stale, account.is_healed = true, true
             return account
         end
         account.reset_at, account.born, account.at, account.base = reset_at, tonumber(born), tonumber(at), tonumber(base)

@@ -72,8 +72,11 @@ impl Replicas {
         }
     }
 
-    /// From now on so many; at least 1. Windows and logs that are counted locally at the moment start anew, as they
-    /// become longer or shorter; buckets stay.
+    /// From now on so many; at least 1.
+    ///
+    /// It changes how long what was admitted locally is remembered. Of the accounts that are counted locally at the moment,
+    /// windows and logs start anew; buckets keep the time until they are full, and so admit up to a burst more at once if
+    /// there are more replicas, or refuse until then if there are fewer.
     pub fn set(&self, replicas: u32) {
         self.count.store(replicas.max(1), Ordering::Relaxed);
     }

@@ -72,6 +72,21 @@ pub(crate) struct Later {
     polled: bool,
 }
 
+impl Later {
+    pub(crate) const fn new(outcome: Outcome) -> Self {
+        Self {
+            outcome: Some(outcome),
+            polled: false,
+        }
+    }
+}
+
+impl LaterStore {
+    pub(crate) const fn new(memory: MemoryStore) -> Self {
+        Self { memory }
+    }
+}
+
 impl Future for Later {
     type Output = Outcome;
 
@@ -88,14 +103,14 @@ impl Store for LaterStore {
     type Future = Later;
 
     fn charge(&self, charges: &[Charge<'_>]) -> Asked<Later> {
-        Asked::Later(Later {
-            outcome: Some(charge(&self.memory, charges)),
-            polled: false,
-        })
+        Asked::Later(Later::new(charge(&self.memory, charges)))
     }
 
-    fn give_back(&self, _: &[Charge<'_>], _: Receipt) -> Asked<Later> {
-        unreachable!("not asked for here")
+    fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Later> {
+        match self.memory.give_back(charges, receipt) {
+            Asked::Now(outcome) => Asked::Later(Later::new(outcome)),
+            Asked::Later(never) => unreachable!("{never:?}"),
+        }
     }
 }
 

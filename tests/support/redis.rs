@@ -43,6 +43,17 @@ impl Server {
         panic!("redis-server did not start on ten ports in a row");
     }
 
+    /// On a port that is known to be free.
+    pub(crate) fn at(port: u16) -> Self {
+        let folder = Folder::new();
+        Self {
+            process: spawn(port, &[], folder.path()).expect("the port is free"),
+            port,
+            folder,
+            options: Vec::new(),
+        }
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
