@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use support::Random;
-use support::redis::{PATIENT, Server, ask, free_port, until};
+use support::redis::{PATIENT, Sentinel, Server, ask, free_port, until};
 use tokio::task::JoinSet;
 use tower_throttle::Quota;
 use tower_throttle::store::{Answer, Asked, Charge, FailureMode, Outcome, RedisStore, Source, Store, TierId};
@@ -25,6 +25,15 @@ async fn outcome<F: Future<Output = Outcome>>(asked: Asked<F>) -> Outcome {
 
 fn store(server: &Server) -> RedisStore {
     RedisStore::new(server.url()).unwrap().deadline(PATIENT)
+}
+
+/// Charges again and again, until it is decided so.
+async fn until_charged(what: &str, store: &RedisStore, charge: &[Charge<'_>], is_so: impl Fn(&Outcome) -> bool) {
+    let start = std::time::Instant::now();
+    while !is_so(&outcome(store.charge(charge)).await) {
+        assert!(start.elapsed() < PATIENT, "{what}: not within {PATIENT:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 fn source(outcome: &Outcome) -> Source {
@@ -564,4 +573,49 @@ fn a_store_outlives_its_runtime() {
     let mut without = std::pin::pin!(without);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(without.as_mut().poll(&mut context).is_ready());
+}
+
+/// The new master is found by itself, also if the old one is still there and has become a replica.
+#[tokio::test]
+async fn a_failover_is_followed() {
+    let mut sentinel = Sentinel::start();
+    let store = RedisStore::sentinel([sentinel.url()], Sentinel::MASTER)
+        .unwrap()
+        .deadline(PATIENT);
+    store.connected().await.unwrap();
+    let (tier, quota) = (TierId::new("", "tier"), lasting(1_000)[0]);
+    let charge = [Charge::new(&tier, b"key", &quota)];
+    assert!(outcome(store.charge(&charge)).await.is_charged());
+    let on_master: u64 = sentinel.master.ask(&["DBSIZE"]);
+    assert_eq!(on_master, 1);
+
+    let () = sentinel.sentinel.ask(&["SENTINEL", "FAILOVER", Sentinel::MASTER]);
+    until("the replica is promoted", || sentinel.has_failed_over()).await;
+    // For a moment the old master does not know it yet.
+    until_charged("it is followed", &store, &charge, |outcome| {
+        let clients: String = sentinel.replica.ask(&["CLIENT", "LIST"]);
+        source(outcome) == Source::Store && clients.contains("cmd=evalsha")
+    })
+    .await;
+    sentinel.master.kill();
+    assert_eq!(source(&outcome(store.charge(&charge)).await), Source::Store);
+}
+
+/// A replica answers, but does not write: that is an outage, and ends when it is a master.
+#[tokio::test]
+async fn a_replica_is_of_no_use_until_it_is_promoted() {
+    let server = Server::start();
+    let store = store(&server);
+    store.connected().await.unwrap();
+    let (tier, quota) = (TierId::new("", "tier"), lasting(1_000)[0]);
+    let charge = [Charge::new(&tier, b"key", &quota)];
+    let () = server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    // It may end our connection first, and serves nobody while it has no master.
+    let is_away = |outcome: &Outcome| source(outcome) == Source::Local && store.is_down();
+    until_charged("it is found out", &store, &charge, is_away).await;
+    let () = server.ask(&["REPLICAOF", "NO", "ONE"]);
+    until_charged("it decides again", &store, &charge, |outcome| {
+        source(outcome) == Source::Store
+    })
+    .await;
 }

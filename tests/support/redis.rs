@@ -106,16 +106,25 @@ pub(crate) fn ask<T: redis::FromRedisValue>(connection: &mut redis::Connection, 
 
 /// None if it ended at once.
 fn spawn(port: u16, options: &[String], folder: &Path) -> Option<Child> {
-    let mut process = Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        .args(options)
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+    command.args(["--save", "", "--appendonly", "no"]).args(options);
+    wait_for(command, folder)
+}
+
+/// The process, once it says that it is up.
+fn wait_for(mut command: Command, folder: &Path) -> Option<Child> {
+    let started = command
         .current_dir(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .spawn()
-        .unwrap_or_else(|error| {
-            panic!("these tests need `redis-server` ({error}); `bash scripts/test.sh` installs it, as does `apt-get install redis-server`")
-        });
+        .spawn();
+    let mut process = started.unwrap_or_else(|error| {
+        panic!(
+            "these tests need `redis-server` ({error}); `bash scripts/test.sh` installs it, as does \
+             `apt-get install redis-server`"
+        )
+    });
     let output = process.stdout.take().expect("its output is piped");
     let mut lines = BufReader::new(output).lines().map_while(Result::ok);
     let is_up = lines.any(|line| line.contains("Ready to accept connections") || line.contains("Sentinel ID"));
@@ -165,5 +174,91 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(start.elapsed() < PATIENT, "{what}: not within {PATIENT:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A master, a replica of it, and a sentinel that watches them.
+pub(crate) struct Sentinel {
+    pub(crate) master: Server,
+    pub(crate) replica: Server,
+    pub(crate) sentinel: Server,
+}
+
+impl Sentinel {
+    pub(crate) const MASTER: &str = "mymaster";
+
+    pub(crate) fn start() -> Self {
+        let master = Server::start();
+        let replica = Server::with(&[
+            "--replicaof",
+            "127.0.0.1",
+            &master.port.to_string(),
+            "--repl-diskless-sync-delay",
+            "0",
+        ]);
+        let config = format!(
+            "sentinel monitor {name} 127.0.0.1 {port} 1\n\
+             sentinel down-after-milliseconds {name} 400\n\
+             sentinel failover-timeout {name} 2000\n",
+            name = Self::MASTER,
+            port = master.port
+        );
+        let sentinel = Server::sentinel(&config);
+        let this = Self {
+            master,
+            replica,
+            sentinel,
+        };
+        this.wait("the replica is known", |this| {
+            let known: Vec<redis::Value> = this.sentinel.ask(&["SENTINEL", "replicas", Self::MASTER]);
+            let info: String = this.replica.ask(&["INFO", "replication"]);
+            known.len() == 1 && info.contains("master_link_status:up")
+        });
+        this
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.sentinel.url()
+    }
+
+    /// Whether the replica is the master now.
+    pub(crate) fn has_failed_over(&self) -> bool {
+        let role: Vec<redis::Value> = self.replica.ask(&["ROLE"]);
+        let address: Vec<String> = self
+            .sentinel
+            .ask(&["SENTINEL", "get-master-addr-by-name", Self::MASTER]);
+        role[0] == redis::Value::BulkString(b"master".to_vec()) && address[1] == self.replica.port.to_string()
+    }
+
+    fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while !is_so(self) {
+            assert!(start.elapsed() < 3 * PATIENT, "{what}: not within {:?}", 3 * PATIENT);
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Server {
+    fn sentinel(config: &str) -> Self {
+        let folder = Folder::new();
+        let path = folder.path().join("sentinel.conf");
+        std::fs::write(&path, config).expect("a file");
+        let options = vec!["--sentinel".to_owned()];
+        for _ in 0..10 {
+            let port = free_port();
+            std::fs::write(&path, format!("port {port}\nbind 127.0.0.1\n{config}")).expect("a file");
+            let mut command = Command::new("redis-server");
+            command.arg(&path).arg("--sentinel");
+            if let Some(process) = wait_for(command, folder.path()) {
+                return Self {
+                    process,
+                    port,
+                    folder,
+                    options,
+                };
+            }
+        }
+        panic!("a sentinel did not start on ten ports in a row");
     }
 }

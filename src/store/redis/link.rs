@@ -81,7 +81,7 @@ const TRIP: u32 = 5;
 /// The pause before the second attempt; it doubles with each …
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// … up to this, with up to a quarter more at random, so that a fleet does not come back all at once.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl Link {
     pub(super) fn new(node: Node, limits: Limits, probe: Cmd) -> Arc<Self> {

@@ -12,7 +12,7 @@
 //!   the script, the answer.
 //! - Five failures in a row, a connection that cannot be made, or a server that serves nobody (it loads, is busy with a
 //!   script, is a replica, denies access) are an outage. From then on no request waits: a background task connects anew, at
-//!   first at once and then at ever longer intervals of up to 1.25 s, and ends the outage once the script answers within the
+//!   first at once and then at ever longer intervals of up to 0.63 s, and ends the outage once the script answers within the
 //!   deadline.
 //! - What a call that got no answer has charged is unknown: it is neither repeated nor given back.
 //! - There is one connection, and a [bound](RedisStore::max_in_flight) on the calls that wait for it.
