@@ -19,10 +19,11 @@ use std::time::Duration;
 use redis::Script;
 use support::redis::{PATIENT, Server, ask};
 use tower_throttle::Quota;
-use tower_throttle::store::{Asked, Charge, RedisStore, Store, TierId};
+use tower_throttle::store::{Asked, Charge, MemoryStore, RedisStore, Store, TierId};
 
 const ROUNDS: usize = 15;
 const CALLS: usize = 4_000;
+const KEYS: u64 = 50_000;
 
 const LEAST: &str = "
 local values = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
@@ -61,7 +62,7 @@ fn main() {
     for _ in 0..ROUNDS {
         least = least.min(of_least_script(&server, &mut connection));
         for ((_, quota), cost) in kinds.iter().zip(&mut costs) {
-            *cost = cost.min(runtime.block_on(of_decision(&server, &mut connection, *quota)));
+            *cost = cost.min(runtime.block_on(of_decision(&server, *quota)));
         }
     }
     println!("us of the server per EVALSHA of three tiers, least of {ROUNDS} rounds of {CALLS}:");
@@ -69,6 +70,33 @@ fn main() {
     for ((name, _), cost) in kinds.iter().zip(costs) {
         println!("  {name:<24}{cost:>7.2}{:>7.2} x", cost / least);
     }
+    println!("bytes of the server's memory for each key, {KEYS} of them, one charge each:");
+    for (name, quota) in kinds {
+        println!("  {name:<24}{:>7}", runtime.block_on(memory_of_key(&server, quota)));
+    }
+}
+
+async fn memory_of_key(server: &Server, quota: Quota) -> u64 {
+    let mut connection = server.connection();
+    let () = ask(&mut connection, &["FLUSHALL"]);
+    let used = |connection: &mut redis::Connection| -> u64 {
+        let info: String = ask(connection, &["INFO", "memory"]);
+        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        line.unwrap().trim().parse().unwrap()
+    };
+    let before = used(&mut connection);
+    let store = RedisStore::new(server.url())
+        .unwrap()
+        .deadline(PATIENT)
+        .local(MemoryStore::new().max_keys(1));
+    let tier = TierId::new("", "user");
+    for key in 0..KEYS {
+        match store.charge(&[Charge::new(&tier, &key.to_be_bytes(), &quota)]) {
+            Asked::Later(outcome) => assert!(outcome.await.is_charged()),
+            Asked::Now(_) => panic!("Redis was not asked"),
+        }
+    }
+    (used(&mut connection) - before) / KEYS
 }
 
 fn of_least_script(server: &Server, connection: &mut redis::Connection) -> f64 {
@@ -86,7 +114,7 @@ fn of_least_script(server: &Server, connection: &mut redis::Connection) -> f64 {
     measured(server, || (0..CALLS).for_each(|_| call(connection)))
 }
 
-async fn of_decision(server: &Server, _: &mut redis::Connection, quota: Quota) -> f64 {
+async fn of_decision(server: &Server, quota: Quota) -> f64 {
     let store = RedisStore::new(server.url()).unwrap().deadline(PATIENT);
     let tiers = ["user", "endpoint", "global"].map(|name| TierId::new("", name));
     let charges = [0, 1, 2].map(|nth| Charge::new(&tiers[nth], b"some key", &quota));

@@ -24,19 +24,24 @@
 //! - A [`Tier`] is a name, a [key extractor](key) and a [`Quota`], or several of them, or [`Plans`]. Tiers are checked
 //!   in order, and the first that refuses is named.
 //! - A [`Quota`] is so many per period, by one of several [algorithms](algorithm); the token bucket unless you choose.
-//! - A [`Store`](store::Store) keeps the accounts: [`MemoryStore`](store::MemoryStore) in this process.
+//! - A [`Store`](store::Store) keeps the accounts: [`MemoryStore`](store::MemoryStore) in this process, `RedisStore` (feature
+//!   `redis`) for a fleet of them.
 //! - A refusal is data, a [`Rejection`], of which a [`Responder`](response::Responder) makes the response.
 //! - [`Headers`] tell clients how they stand.
 //!
 //! # What it promises
 //!
-//! - **Never over-admits**: no tier lets through more than its algorithm's documented worst case, under any number of
-//!   threads, as long as its table has room for the keys that are live.
+//! - **Never over-admits**: while its store decides, no tier lets through more than its algorithm's documented worst case,
+//!   under any number of threads and processes, whatever their clocks show, as long as the store has room for the keys
+//!   that are live.
 //! - **All or nothing**: a refused request leaves no charge on any tier, so one client that is refused at its own tier
 //!   takes nothing from what all share.
 //! - **The told wait is true**: who waits exactly that long and meets no other traffic is admitted.
 //! - **Memory is bounded** by a number you can set. Of a table that is too small, a flood of new keys takes those who are
 //!   being refused last of all; what still counted and had to go is counted.
+//! - **Redis trouble is bounded**: every call has a deadline, once Redis is known to be down no request waits for it, and it
+//!   decides again by itself when it returns. Meanwhile each tier does as its [`FailureMode`](store::FailureMode) says.
+//! - **Memory and Redis decide alike**, to the microsecond.
 //! - **Wrong configuration fails when it is built**, with what to write instead.
 //! - **No key leaves**: not in a header, a body, a log or the hook.
 //!
@@ -94,7 +99,9 @@
 //! |---|---|---|
 //! | `axum` | `Endpoint`; the peer address from `ConnectInfo` | axum, which you have |
 //! | `tonic` | the peer address from tonic's connect info | tonic, which you have |
-//! | `tracing` | an error event if a server gives no peer address | tracing |
+//! | `redis` | `RedisStore` | redis-rs, blake3, and a Tokio runtime |
+//! | `redis-tls` | `rediss://` addresses | rustls with ring |
+//! | `tracing` | an error event if a server gives no peer address; events when Redis is down and up again | tracing |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -130,6 +137,6 @@ pub use crate::{
 };
 
 /// The README's snippets run as tests.
-#[cfg(all(doctest, feature = "axum"))]
+#[cfg(all(doctest, feature = "axum", feature = "redis"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -12,7 +12,12 @@ use tower_throttle::key::{Drawn, IgnoreCase, InvalidCidr, InvalidHeaderName, Inv
 use tower_throttle::policy::{Decided, HeaderIs, Quotas, Reason, Standing, Violation};
 use tower_throttle::response::{Draft, JsonEnvelope, PlainText, ProblemJson, Reset};
 use tower_throttle::store::memory::{Never, Usage};
-use tower_throttle::store::{Answer, Asked, Charge, Decision, FailureMode, MemoryStore, Outcome, Receipt, TierId};
+#[cfg(feature = "redis")]
+use tower_throttle::store::redis::{RedisFuture, RedisStats, RedisStore, RedisStoreError};
+use tower_throttle::store::{
+    Answer, Asked, Charge, Decision, Either, FailureMode, Fallback, MemoryStore, Outcome, Receipt, RefusalCache,
+    Replicas, Source, TierId,
+};
 use tower_throttle::{
     Algorithm, ConfigError, Extension, ForwardedIp, Global, GrpcMethod, Header, Headers, Jitter, OnMissing, Path,
     PeerIp, Plan, Plans, Quota, QuotaError, RateLimit, RateLimitLayer, Rejection, ResponseBody, ResponseFuture, Routes,
@@ -41,6 +46,17 @@ fn all_types_are_what_their_users_need() {
         Extension<String>, Or<Header, PeerIp>, IgnoreCase<Header>,
         Quota, QuotaError, Algorithm, Charge<'_>, TierId, FailureMode, Decision, Answer, Outcome, Receipt,
         Asked<Never>, MemoryStore, Usage, Never, SystemClock, ManualClock, Timestamp,
+    );
+    #[cfg(feature = "redis")]
+    {
+        table!(send_sync: RedisStore, RedisStats, RedisStoreError);
+        table!(cloned: RedisStore, RateLimitLayer<RedisStore>, RateLimit<Inner, RedisStore>);
+        const fn send<T: Send>() {}
+        table!(send: RedisFuture, ResponseFuture<Inner, Full<Bytes>, RedisStore>);
+        table!(unpin: RedisFuture);
+    }
+    table!(send_sync:
+        Either<MemoryStore, MemoryStore>, Fallback<MemoryStore>, RefusalCache<MemoryStore>, Replicas, Source,
     );
     table!(unpin: RateLimitLayer, RateLimit<Inner>, ResponseBody<Full<Bytes>>, Verdict, Rejection, MemoryStore);
     table!(cloned: RateLimitLayer, RateLimit<Inner>, MemoryStore, Verdict, Rejection, Tier, Headers, ManualClock);

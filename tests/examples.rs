@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[cfg(feature = "redis")]
+mod support;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -22,8 +25,13 @@ struct Example {
 
 impl Example {
     fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    fn start_with(name: &str, variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new(path(name))
             .env("ADDR", "127.0.0.1:0")
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| {
@@ -115,6 +123,38 @@ async fn axum() {
         example.get("/users/9", &[("x-user-id", "bob")]).await.status(),
         StatusCode::OK
     );
+}
+
+/// Two processes share one quota, and go on without their Redis.
+#[cfg(all(feature = "axum", feature = "redis"))]
+#[tokio::test]
+async fn redis() {
+    let mut server = support::redis::Server::start();
+    let url = server.url();
+    let both = [(); 2].map(|()| Example::start_with("redis", &[("REDIS_URL", &url)]));
+    let ann = [("x-user-id", "ann")];
+    let mut decided_by = Vec::new();
+    let mut statuses = Vec::new();
+    for nth in 0..7 {
+        let response = both[nth % 2].get("/hello", &ann).await;
+        decided_by.extend(response.headers().get("x-decided-by").cloned());
+        statuses.push(response.status().as_u16());
+    }
+    // A slow machine refills meanwhile; but each for itself would pass all seven.
+    assert!(
+        statuses.starts_with(&[200; 5]) && statuses.contains(&429),
+        "{statuses:?}"
+    );
+    assert!(decided_by.iter().all(|source| source == "store"), "{decided_by:?}");
+
+    server.kill();
+    let bob = [("x-user-id", "bob")];
+    let response = both[0].get("/hello", &bob).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["x-decided-by"], "local");
+    // A user who was used up stays so where that is known.
+    let (passed, _) = until_refused(&both[0], "/hello", &ann).await;
+    assert!(passed <= 4, "{passed}");
 }
 
 #[tokio::test]

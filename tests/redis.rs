@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use support::Random;
+#[cfg(feature = "redis-tls")]
+use support::redis::Folder;
 use support::redis::{PATIENT, Sentinel, Server, ask, free_port, until};
 use tokio::task::JoinSet;
 use tower_throttle::Quota;
@@ -573,6 +575,44 @@ fn a_store_outlives_its_runtime() {
     let mut without = std::pin::pin!(without);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(without.as_mut().poll(&mut context).is_ready());
+}
+
+/// With a certificate of the test's own, which a client is handed in with.
+#[cfg(feature = "redis-tls")]
+#[tokio::test]
+async fn over_tls() {
+    let folder = Folder::new();
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, cert.pem()).unwrap();
+    std::fs::write(&key, signing_key.serialize_pem()).unwrap();
+    let port = free_port().to_string();
+    let _server = Server::with(&[
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        certificate.to_str().unwrap(),
+        "--tls-key-file",
+        key.to_str().unwrap(),
+        "--tls-auth-clients",
+        "no",
+    ]);
+    let url = format!("rediss://127.0.0.1:{port}");
+    let certificates = redis::TlsCertificates {
+        client_tls: None,
+        root_cert: Some(cert.pem().into_bytes()),
+    };
+    let client = redis::Client::build_with_tls(url.as_str(), certificates).unwrap();
+    let store = RedisStore::with_client(client).deadline(PATIENT);
+    store.connected().await.unwrap();
+    let (tier, quota) = (TierId::new("", "tier"), Quota::new(1, MINUTE));
+    for admitted in [true, false] {
+        let outcome = outcome(store.charge(&[Charge::new(&tier, b"key", &quota)])).await;
+        assert_eq!((outcome.is_charged(), source(&outcome)), (admitted, Source::Store));
+    }
+    // A certificate that nobody vouches for is an error, not a connection.
+    assert!(RedisStore::connect(&url).await.is_err());
 }
 
 /// The new master is found by itself, also if the old one is still there and has become a replica.

@@ -132,8 +132,8 @@ impl Trace {
         let in_redis = later(self.redis.charge(&charges)).await;
         self.compare(&in_memory, &in_redis, question);
 
-        let waits = in_memory.decisions().iter().map(Decision::retry_after);
-        let longest = waits.fold(Some(Duration::ZERO), |one, other| Some(one?.max(other?)));
+        let mut waits = in_memory.decisions().iter().map(Decision::retry_after);
+        let longest = waits.try_fold(Duration::ZERO, |one, other| Some(one.max(other?)));
         let decisions = in_memory.decisions().len();
         let receipts = (in_memory.into_receipt(), in_redis.into_receipt());
         self.tally.requests += 1;

@@ -1,5 +1,7 @@
 //! The same contract, kept by Redis: by a clock of the test's own, in a server of the test's own.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::sync::Mutex;
 use std::time::Duration;
 

@@ -137,7 +137,7 @@ impl RedisStore {
     /// By a client, for what an address cannot say: certificates, say.
     #[must_use]
     pub fn with_client(client: Client) -> Self {
-        Self::at(Node::Server(client))
+        Self::at(Node::of_client(client))
     }
 
     /// By a client of sentinels; it must be one for the master.

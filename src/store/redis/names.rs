@@ -115,12 +115,12 @@ mod tests {
         let mut names = Names::default();
         assert_eq!(
             name(&names, "", "user", b"ann"),
-            "throttle::user:{bKw-VNkP0dmUZ6eYjGOQOQRp}"
+            "throttle::user:{AtJNdzlhkkYxlplsZOSYSOIm}"
         );
         names.set_secret(b"secret");
         assert_ne!(
             name(&names, "", "user", b"ann"),
-            "throttle::user:{bKw-VNkP0dmUZ6eYjGOQOQRp}"
+            "throttle::user:{AtJNdzlhkkYxlplsZOSYSOIm}"
         );
     }
 

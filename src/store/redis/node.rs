@@ -13,14 +13,16 @@ use super::error::{Kind, RedisStoreError};
 /// A server, or sentinels that know one.
 #[derive(Clone)]
 pub(super) enum Node {
-    Server(Client),
+    Server(Box<Client>),
     /// Asked anew for every connection: that is how a failover is followed.
     Sentinels(Arc<Mutex<SentinelClient>>),
 }
 
 impl Node {
     pub(super) fn at(url: &str) -> Result<Self, RedisStoreError> {
-        Ok(Self::Server(Client::open(address(url)?).map_err(RedisStoreError::of)?))
+        Client::open(address(url)?)
+            .map(Self::of_client)
+            .map_err(RedisStoreError::of)
     }
 
     pub(super) fn by_sentinels<U: AsRef<str>>(
@@ -29,8 +31,14 @@ impl Node {
     ) -> Result<Self, RedisStoreError> {
         let addresses = urls.into_iter().map(|url| address(url.as_ref()));
         let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
-        let client = SentinelClient::build(addresses, master.to_owned(), None, SentinelServerType::Master);
+        // Without TLS it wants a `String`, with TLS anything that is one.
+        let master: String = master.into();
+        let client = SentinelClient::build(addresses, master, None, SentinelServerType::Master);
         Ok(Self::of_sentinels(client.map_err(RedisStoreError::of)?))
+    }
+
+    pub(super) fn of_client(client: Client) -> Self {
+        Self::Server(Box::new(client))
     }
 
     pub(super) fn of_sentinels(client: SentinelClient) -> Self {
@@ -44,7 +52,7 @@ impl Node {
         buffer: usize,
     ) -> Result<MultiplexedConnection, RedisStoreError> {
         let client = match self {
-            Self::Server(client) => client.clone(),
+            Self::Server(client) => Client::clone(client),
             Self::Sentinels(sentinels) => {
                 let mut sentinels = sentinels.lock().await;
                 sentinels.async_get_client().await.map_err(RedisStoreError::of)?
