@@ -4,10 +4,11 @@
 -- the server's clock shows; an account's own clock never runs back.
 --
 -- A `charge` is a table of the quota's numbers, the cost, and, once it was read, the account as it stands now; an
--- `account` is what is kept. One table each, because to make tables is most of what a script costs. For the same reason an
--- algorithm is a function that makes its functions: they are made anew in every call, so only where they are needed.
+-- `account` is what is kept. One table each, made with all its fields at once, because tables and their growth are most of
+-- what a script costs. For the same reason an algorithm is a function that makes its functions: they are made anew in every
+-- call, so only where they are needed.
 
-local floor, format, match, tonumber = math.floor, string.format, string.match, tonumber
+local floor, format, find, match, tonumber = math.floor, string.format, string.find, string.match, tonumber
 
 -- Answers.
 local ADMITS, REFUSES, NEVER_FITS = 0, 1, 2

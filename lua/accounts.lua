@@ -28,11 +28,14 @@ local function parse(value, key, real)
     local accounts, start = {}, 1
     while start <= #value do
         local _, stop, id, at, reset, born, x, y, z =
-            string.find(value, '^(%w+)=(%d+),(%-?%d+),(%-?%d+),(%-?%d+),(%d+),(%d*);', start)
+            find(value, '^(%w+)=(%d+),(%-?%d+),(%-?%d+),(%-?%d+),(%d+),(%d*);', start)
         at, y = tonumber(at), tonumber(y)
         if not stop or at >= WRAP or y >= WRAP or #reset > 17 or #x > 17 or #born > 17 or #z > 16 then return nil end
         if z == '' then z = 0 end
-        local account = { at = at, reset_at = at + reset, born = at - born, x = at + x, y = y, z = z + 0 }
+        local account = {
+            index = false, is_over = false,
+            at = at, reset_at = at + reset, born = at - born, x = at + x, y = y, z = z + 0,
+        }
         if has_lost_ttl(key, account.reset_at, real) then return nil end
         accounts[id] = account
         start = stop + 1
@@ -44,7 +47,7 @@ local function write_accounts(accounts, key, real, slack)
     local value, latest = '', 0
     for id, account in pairs(accounts) do
         local at, reset_at, z = account.at, account.reset_at, account.z
-        if reset_at > real or (account.is_asked and account.born ~= 0 and not account.is_over) then
+        if reset_at > real or (account.index and account.born ~= 0 and not account.is_over) then
             if reset_at > latest then latest = reset_at end
             if z == 0 then
                 value = value .. format('%s=%d,%d,%d,%d,%d,;', id, at, reset_at - at, at - account.born,

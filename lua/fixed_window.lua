@@ -6,9 +6,12 @@
 local function fixed_window(letter)
     local is_aligned = letter == 'f'
 
-    local function quota(charge, cursor)
-        charge.limit, charge.period = tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1])
-        return cursor + 2
+    local function new(account, cost, cursor)
+        return {
+            account = account, cost = cost, answer = 0, mark = 0, algorithm = false,
+            limit = tonumber(ARGV[cursor]), period = tonumber(ARGV[cursor + 1]),
+            now = 0, start = 0, count = 0,
+        }, cursor + 2
     end
 
     local function heal(charge, account, real)
@@ -67,7 +70,7 @@ local function fixed_window(letter)
     end
 
     return {
-        quota = quota, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
+        new = new, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
         reset_at = reset_at, take = take, give_back = give_back,
     }
 end

@@ -23,20 +23,24 @@ if not ARGV[2] then
     return { real, 0 }
 end
 
-local algorithms = {
-    t = token_bucket, s = token_bucket, f = fixed_window, o = fixed_window, w = weighted_window, r = trail,
-}
+local function load(letter)
+    if letter == 't' or letter == 's' then return token_bucket(letter) end
+    if letter == 'f' or letter == 'o' then return fixed_window(letter) end
+    if letter == 'w' then return weighted_window() end
+    return trail()
+end
+
 local loaded, opened, trails, is_dirty = {}, {}, {}, {}
 local reply, healed = { real, 0 }, 0
 local values = redis.call('MGET', spread(KEYS, 1))
 
 -- The account of a charge, which may be a new one.
-local function open(charge, id, index)
-    if charge.algorithm.open then
+local function open(algorithm, id, index)
+    if algorithm.open then
         local account = trails[index]
         if not account then
-            account = charge.algorithm.open(KEYS[index], real)
-            trails[index] = account
+            account = algorithm.open(KEYS[index], real)
+            account.index, trails[index] = index, account
         end
         return account
     end
@@ -54,16 +58,16 @@ local function open(charge, id, index)
     end
     local account = accounts[id]
     if not account then
-        account = { at = 0, reset_at = 0, born = 0, x = 0, y = 0, z = 0 }
+        account = { index = false, is_over = false, at = 0, reset_at = 0, born = 0, x = 0, y = 0, z = 0 }
         accounts[id] = account
     end
-    account.is_asked = true
+    account.index = index
     return account
 end
 
 -- Marks an account to be written.
 local function touch(charge, account)
-    is_dirty[charge.index] = true
+    is_dirty[account.index] = true
     if account.born == 0 then account.born = real end
     account.reset_at = charge.algorithm.reset_at(charge, account)
 end
@@ -112,15 +116,15 @@ while ARGV[cursor] do
     cursor = cursor + 1
     for nth = 1, count do
         local id, index = ARGV[cursor], tonumber(ARGV[cursor + 1])
-        local letter = match(id, '^%l')
+        local letter = string.sub(id, 1, 1)
         local algorithm = loaded[letter]
         if not algorithm then
-            algorithm = algorithms[letter](letter)
+            algorithm = load(letter)
             loaded[letter] = algorithm
         end
-        local charge = { algorithm = algorithm, index = index, cost = tonumber(ARGV[cursor + 2]), mark = 0 }
-        cursor = algorithm.quota(charge, cursor + 3)
-        charge.account = open(charge, id, index)
+        local charge
+        charge, cursor = algorithm.new(open(algorithm, id, index), tonumber(ARGV[cursor + 2]), cursor + 3)
+        charge.algorithm = algorithm
         if gives_back then
             give_back(charge, tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1]))
             cursor = cursor + 2

@@ -4,15 +4,18 @@
 -- Account: at, x = whole (microseconds), y = rem (units of 1/l tick).
 
 local function token_bucket(letter)
-    local function quota(charge, cursor)
-        charge.l, charge.p = tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1])
-        charge.cap, charge.tick = tonumber(ARGV[cursor + 2]), tonumber(ARGV[cursor + 3])
-        if letter == 't' then
-            charge.step, charge.phase = charge.tick, 0
-            return cursor + 4
+    local function new(account, cost, cursor)
+        local tick = tonumber(ARGV[cursor + 3])
+        local step, phase, after = tick, 0, cursor + 4
+        if letter == 's' then
+            step, phase, after = tonumber(ARGV[cursor + 4]), tonumber(ARGV[cursor + 5]), cursor + 6
         end
-        charge.step, charge.phase = tonumber(ARGV[cursor + 4]), tonumber(ARGV[cursor + 5])
-        return cursor + 6
+        return {
+            account = account, cost = cost, answer = 0, mark = 0, algorithm = false,
+            l = tonumber(ARGV[cursor]), p = tonumber(ARGV[cursor + 1]), cap = tonumber(ARGV[cursor + 2]),
+            tick = tick, step = step, phase = phase,
+            now = 0, refill = 0, whole = 0, rem = 0, debt = 0,
+        }, after
     end
 
     local function heal(charge, account, real)
@@ -93,7 +96,7 @@ local function token_bucket(letter)
     end
 
     return {
-        quota = quota, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
+        new = new, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
         reset_at = reset_at, take = take, give_back = give_back,
     }
 end

@@ -11,10 +11,12 @@ local function trail()
     -- Entries deleted with one admission at most: more than are added, so that none stay for good.
     local SWEEP = 16
 
-    local function quota(charge, cursor)
-        charge.limit, charge.width, charge.kept =
-            tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1]), tonumber(ARGV[cursor + 2])
-        return cursor + 3
+    local function new(account, cost, cursor)
+        return {
+            account = account, cost = cost, answer = 0, mark = 0, algorithm = false,
+            limit = tonumber(ARGV[cursor]), width = tonumber(ARGV[cursor + 1]), kept = tonumber(ARGV[cursor + 2]),
+            now = 0, bucket = 0, first = 0, base = 0, count = 0,
+        }, cursor + 3
     end
 
     local function entry(account, index)
@@ -75,7 +77,7 @@ local function trail()
                 end)
             end
         end
-        charge.now, charge.bucket, charge.first, charge.account = now, bucket, first, account
+        charge.now, charge.bucket, charge.first = now, bucket, first
         charge.base, charge.count = total_before(account, first), 0
         if first < next then charge.count = (entry(account, next - 1).total - charge.base) % WRAP end
         if account.is_corrupt then
@@ -170,7 +172,7 @@ local function trail()
 
     local function open(key, real)
         local account = {
-            key = key, reset_at = 0, born = 0, at = 0, base = 0, shift = 0, low = 0, next = 0,
+            key = key, index = false, reset_at = 0, born = 0, at = 0, base = 0, shift = 0, low = 0, next = 0,
             entries = {}, changed = {}, gone = {},
         }
         local header = redis.pcall('HGET', key, 'h')
@@ -211,7 +213,7 @@ local function trail()
     end
 
     return {
-        quota = quota, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
+        new = new, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
         reset_at = reset_at, take = take, give_back = give_back, open = open, write = write,
     }
 end

@@ -4,11 +4,13 @@
 -- Account: at, x = start, y = count, z = previous.
 
 local function weighted_window()
-    local function quota(charge, cursor)
-        charge.limit, charge.period, charge.tick =
-            tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1]), tonumber(ARGV[cursor + 2])
-        charge.window = floor(charge.period / charge.tick)
-        return cursor + 3
+    local function new(account, cost, cursor)
+        local period, tick = tonumber(ARGV[cursor + 1]), tonumber(ARGV[cursor + 2])
+        return {
+            account = account, cost = cost, answer = 0, mark = 0, algorithm = false,
+            limit = tonumber(ARGV[cursor]), period = period, tick = tick, window = floor(period / tick),
+            now = 0, start = 0, count = 0, previous = 0,
+        }, cursor + 3
     end
 
     local function heal(charge, account, real)
@@ -85,7 +87,7 @@ local function weighted_window()
     end
 
     return {
-        quota = quota, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
+        new = new, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
         reset_at = reset_at, take = take, give_back = give_back,
     }
 end
