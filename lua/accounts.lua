@@ -13,54 +13,51 @@ local function spread(list, index)
 end
 
 -- A key that should have expired long ago has lost its TTL. Clocks may step, so that is no more than a suspicion.
-local function has_lost_ttl(key, reset_at, real)
+local function has_lost_ttl(key, reset_at)
     return reset_at + 60000000 < real and redis.call('PTTL', key) == -1
 end
 
 -- Milliseconds, rounded up, and one more for the server's own rounding.
-local function ttl(reset_at, real, slack)
+local function ttl(reset_at)
     if reset_at < real then reset_at = real end
     return format('%d', floor((reset_at - real + 999) / 1000) + 1 + slack)
 end
 
--- The accounts in a string, by id; nothing if it is corrupt.
-local function parse(value, key, real)
-    local accounts, start = {}, 1
-    while start <= #value do
-        local _, stop, id, at, reset, born, x, y, z =
-            find(value, '^(%w+)=(%d+),(%-?%d+),(%-?%d+),(%-?%d+),(%d+),(%d*);', start)
-        at, y = tonumber(at), tonumber(y)
-        if not stop or at >= WRAP or y >= WRAP or #reset > 17 or #x > 17 or #born > 17 or #z > 16 then return nil end
-        if z == '' then z = 0 end
-        local account = {
-            index = false, is_over = false,
-            at = at, reset_at = at + reset, born = at - born, x = at + x, y = y, z = z + 0,
-        }
-        if has_lost_ttl(key, account.reset_at, real) then return nil end
-        accounts[id] = account
-        start = stop + 1
+-- Whether a quota is in this call.
+local function is_known(id)
+    for index = 3, #ARGV do
+        if ARGV[index] == id then return true end
     end
-    return accounts
+    return false
 end
 
-local function write_accounts(accounts, key, real, slack)
-    local value, latest = '', 0
-    for id, account in pairs(accounts) do
-        local at, reset_at, z = account.at, account.reset_at, account.z
-        if reset_at > real or (account.index and account.born ~= 0 and not account.is_over) then
-            if reset_at > latest then latest = reset_at end
-            if z == 0 then
-                value = value .. format('%s=%d,%d,%d,%d,%d,;', id, at, reset_at - at, at - account.born,
-                    account.x - at, account.y)
-            else
-                value = value .. format('%s=%d,%d,%d,%d,%d,%d;', id, at, reset_at - at, at - account.born,
-                    account.x - at, account.y, z)
-            end
+-- Takes an account out of a string: at, born, x, y and z of it, all zero if there is none; what else is in the string; and
+-- when the last of that resets. Nothing if the string is corrupt or should not be there any more.
+local function extract(value, id, key)
+    local found_at, found_born, found_x, found_y, found_z = 0, 0, 0, 0, 0
+    local others, latest, start = '', 0, 1
+    while start <= #value do
+        local _, stop, name, at, reset, born, x, y, z =
+            find(value, '^(%w+)=(%d+),(%d+),(%-?%d+),(%-?%d+),(%d+),(%d*);', start)
+        if not stop or #reset > 16 or #born > 16 or #x > 17 then return nil end
+        at, y = at + 0, y + 0
+        if at >= WRAP or y >= WRAP or #z > 16 then return nil end
+        if at + 60000000 < real and has_lost_ttl(key, at + reset) then return nil end
+        if name == id then
+            found_at, found_born, found_x, found_y = at, at - born, at + x, y
+            if z ~= '' then found_z = z + 0 end
+        elseif at + reset > real or is_known(name) then
+            others = others .. sub(value, start, stop)
+            if at + reset > latest then latest = at + reset end
         end
+        start = stop + 1
     end
-    if value == '' then
-        redis.call('DEL', key)
-    else
-        redis.call('SET', key, value, 'PX', ttl(latest, real, slack))
-    end
+    return found_at, found_born, found_x, found_y, found_z, others, latest
+end
+
+-- An account as it is written; nothing of one that cannot be told from a new one.
+local function written(id, reset_at, born, at, x, y, z)
+    if reset_at <= real then return '' end
+    if z == 0 then return format('%s=%d,%d,%d,%d,%d,;', id, at, reset_at - at, at - born, x - at, y) end
+    return format('%s=%d,%d,%d,%d,%d,%d;', id, at, reset_at - at, at - born, x - at, y, z)
 end

@@ -1,76 +1,54 @@
 -- One count per window. Mirrors src/algorithm/fixed_window.rs.
 --
 -- Quota: limit period. Letter 'f': windows at multiples of the period; 'o': opened by the first admitted request.
--- Account: at, x = start, y = count.
+-- Account: at, x = start, y = count. Mark: twice the start of the window, and one more for the charge that opened it.
 
-local function fixed_window(letter)
-    local is_aligned = letter == 'f'
+local function fixed_window(cursor, letter, cost, does, mark, at, x, y)
+    local limit, period, is_aligned = ARGV[cursor] + 0, ARGV[cursor + 1] + 0, letter == 'f'
 
-    local function new(account, cost, cursor)
-        return {
-            account = account, cost = cost, answer = 0, mark = 0, algorithm = false,
-            limit = tonumber(ARGV[cursor]), period = tonumber(ARGV[cursor + 1]),
-            now = 0, start = 0, count = 0,
-        }, cursor + 2
+    -- heal
+    if at - real > PATIENCE then
+        x = x - (at - real)
+        if is_aligned then x = x + at % period - real % period end
+        at = real
     end
 
-    local function heal(charge, account, real)
-        if not stepped_back(account.at, real) then return false end
-        local moved = account.at - real
-        if is_aligned then moved = moved - account.at % charge.period + real % charge.period end
-        account.at, account.x = real, account.x - moved
-        return true
+    -- read
+    local now = at
+    if now < real then now = real end
+    local start, count = x, y
+    if count == 0 or now >= start + period then
+        start, count = now, 0
+        if is_aligned then start = now - now % period end
     end
 
-    local function read(charge, account, real)
-        local now = account.at
-        if now < real then now = real end
-        charge.now, charge.start, charge.count = now, account.x, account.y
-        if account.y == 0 or now >= account.x + charge.period then
-            charge.start, charge.count = now, 0
-            if is_aligned then charge.start = now - now % charge.period end
-        end
+    -- answer
+    local answer = ADMITS
+    if cost > limit then
+        answer = NEVER_FITS
+    elseif cost > 0 and cost > limit - count then
+        answer = REFUSES
     end
 
-    local function answer(charge)
-        return counted(charge.count, charge.cost, charge.limit)
-    end
-
-    local function reset_at(charge, account)
-        if account.y == 0 then return account.at end
-        return account.x + charge.period
-    end
-
-    local function remaining(charge)
-        if charge.count > charge.limit then return 0 end
-        return charge.limit - charge.count
-    end
-
-    local function retry_after(charge, real)
-        if answer(charge) ~= REFUSES then return 0 end
-        return charge.start + charge.period - real
-    end
-
-    local function take(charge, account)
-        charge.count = charge.count + charge.cost
-        account.at, account.x, account.y = charge.now, charge.start, charge.count
-        -- The window, and whether the charge opened it.
-        if charge.count == charge.cost then return 2 * charge.start + 1 end
-        return 2 * charge.start
-    end
-
-    local function give_back(charge, account, mark)
+    -- take, give back
+    local counted = count
+    if does == GIVE_BACK then
         local is_opener = mark % 2 == 1 and not is_aligned
-        if charge.count == 0 or charge.start ~= floor(mark / 2) or (is_opener and charge.count > charge.cost) then
-            return false
-        end
-        charge.count = math.max(charge.count - charge.cost, 0)
-        account.at, account.x, account.y = charge.now, charge.start, charge.count
-        return false
+        if start == floor(mark / 2) and not (is_opener and count > cost) then counted = math.max(count - cost, 0) end
+        cost = 0
+    elseif does == TAKE and answer == ADMITS then
+        counted, mark = count + cost, 2 * start
+        if count == 0 then mark = mark + 1 end
+    end
+    if counted ~= count then
+        count = counted
+        at, x, y = now, start, count
     end
 
-    return {
-        new = new, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
-        reset_at = reset_at, take = take, give_back = give_back,
-    }
+    -- remaining, retry after, reset at
+    local remaining, retry_after, reset_at = 0, 0, at
+    if count < limit then remaining = limit - count end
+    if cost > remaining and cost <= limit then retry_after = start + period - real end
+    if y > 0 then reset_at = x + period end
+    return cursor + 2, answer, remaining, retry_after, reset_at, mark, at, x, y, 0
 end

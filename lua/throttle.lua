@@ -3,19 +3,11 @@
 -- KEYS   every Redis key that is touched
 -- ARGV   '' for the server's clock, or for tests "now,slack": the time, and milliseconds added to every TTL
 --        then for each request the number of its charges, negative to give back, and for each of them
---        id (the first letter is the algorithm), index into KEYS, cost, the numbers of the quota; to give back also mark
---        and born
+--        id (the first letter is the algorithm), index into KEYS, cost, to give back also mark and born, then
+--        the numbers of the quota
 -- reply  now, how many values were healed, then for each charge: answer, remaining, retry_after, reset_after, mark, born
 --
 -- Mirrors src/store/memory/mod.rs.
-
-local real, slack = match(ARGV[1], '^(%d+),(%d+)$')
-if real then
-    real, slack = tonumber(real), tonumber(slack)
-else
-    local time = redis.call('TIME')
-    real, slack = time[1] * 1000000 + time[2], 0
-end
 
 if not ARGV[2] then
     -- Nothing is asked but whether all is well. On a 32-bit server, `%d` would not be.
@@ -23,135 +15,130 @@ if not ARGV[2] then
     return { real, 0 }
 end
 
-local function load(letter)
-    if letter == 't' or letter == 's' then return token_bucket(letter) end
-    if letter == 'f' or letter == 'o' then return fixed_window(letter) end
-    if letter == 'w' then return weighted_window() end
-    return trail()
-end
+local reply, told, healed = { real, 0 }, 2, 0
+-- Strings by the index of their key, and when the last account in each resets; those with a time are to be written.
+-- `pending` are those that the request at hand leaves if it is admitted.
+local values, resets, pending, pending_resets = redis.call('MGET', spread(KEYS, 1)), {}, {}, {}
+-- The same for trails.
+local algorithm_of_trails, trails = nil, nil
 
-local loaded, opened, trails, is_dirty = {}, {}, {}, {}
-local reply, healed = { real, 0 }, 0
-local values = redis.call('MGET', spread(KEYS, 1))
-
--- The account of a charge, which may be a new one.
-local function open(algorithm, id, index)
-    if algorithm.open then
-        local account = trails[index]
-        if not account then
-            account = algorithm.open(KEYS[index], real)
-            account.index, trails[index] = index, account
-        end
-        return account
-    end
-    local accounts = opened[index]
-    if not accounts then
-        accounts = {}
-        local value = values[index]
-        if value then
-            accounts = parse(value, KEYS[index], real)
-            if not accounts then
-                accounts, is_dirty[index], healed = {}, true, healed + 1
-            end
-        end
-        opened[index] = accounts
-    end
-    local account = accounts[id]
+local function open_trail(index)
+    if not trails then algorithm_of_trails, trails = trail(), {} end
+    local account = trails[index]
     if not account then
-        account = { index = false, is_over = false, at = 0, reset_at = 0, born = 0, x = 0, y = 0, z = 0 }
-        accounts[id] = account
+        account = algorithm_of_trails.open(KEYS[index])
+        trails[index] = account
     end
-    account.index = index
     return account
 end
 
--- Marks an account to be written.
-local function touch(charge, account)
-    is_dirty[account.index] = true
-    if account.born == 0 then account.born = real end
-    account.reset_at = charge.algorithm.reset_at(charge, account)
-end
+-- Tells of one charge, and leaves pending what is to be written of it; where the next one begins, and the answer.
+local function decide(cursor, does)
+    local id, index, cost, mark = ARGV[cursor], ARGV[cursor + 1] + 0, ARGV[cursor + 2] + 0, 0
+    local letter = sub(id, 1, 1)
+    local gives_back, is_trail = does == GIVE_BACK, letter == 'r'
+    cursor = cursor + 3
 
--- Follows a clock that stepped back, the one thing that is written even on a refusal; then reads.
-local function read(charge)
-    local account, algorithm = charge.account, charge.algorithm
-    local is_healed = algorithm.heal(charge, account, real)
-    if is_healed then
-        account.born = real
-        touch(charge, account)
-    end
-    algorithm.read(charge, account, real)
-    return is_healed
-end
-
-local function tell(charge, answer)
-    local account, algorithm, size = charge.account, charge.algorithm, #reply
-    local reset_after = algorithm.reset_at(charge, account) - real
-    if reset_after < 0 then reset_after = 0 end
-    reply[size + 1], reply[size + 2] = answer, algorithm.remaining(charge)
-    reply[size + 3], reply[size + 4] = algorithm.retry_after(charge, real), reset_after
-    reply[size + 5], reply[size + 6] = charge.mark, account.born
-end
-
-local function give_back(charge, mark, born)
-    local account, algorithm = charge.account, charge.algorithm
-    if not read(charge) and account.born == born then
-        if algorithm.give_back(charge, account, mark) then
-            -- The marks of other charges say nothing certain from now on.
-            account.born = math.max(born + 1, real)
+    local account, at, born, x, y, z, others, latest
+    if is_trail then
+        account = open_trail(index)
+        at, born = account.at, account.born
+    else
+        at, born, x, y, z, others, latest = extract(pending[index] or values[index] or '', id, KEYS[index])
+        if not at then
+            values[index], resets[index], healed = '', 0, healed + 1
+            at, born, x, y, z, others, latest = 0, 0, 0, 0, 0, '', 0
         end
-        touch(charge, account)
-        account.is_over = account.reset_at <= real
-        algorithm.read(charge, account, real)
     end
-    charge.cost = 0
-    tell(charge, ADMITS)
+    local is_healed = at - real > PATIENCE
+    if gives_back then
+        mark = ARGV[cursor] + 0
+        -- Of another life of the account nothing can be given back.
+        if is_healed or born ~= ARGV[cursor + 1] + 0 then does, cost = LOOK, 0 end
+        cursor = cursor + 2
+    end
+    if is_healed then born = real end
+
+    local after, answer, remaining, retry_after, reset_at
+    local x_before, y_before = x, y
+    if letter == 't' or letter == 's' then
+        after, answer, remaining, retry_after, reset_at, mark, at, x, y, z =
+            token_bucket(cursor, letter, cost, does, mark, at, x, y)
+    elseif is_trail then
+        after, answer, remaining, retry_after, reset_at, mark =
+            algorithm_of_trails.decide(account, cursor, cost, does, mark)
+    elseif letter == 'w' then
+        after, answer, remaining, retry_after, reset_at, mark, at, x, y, z =
+            weighted_window(cursor, cost, does, mark, at, x, y, z)
+    else
+        after, answer, remaining, retry_after, reset_at, mark, at, x, y, z =
+            fixed_window(cursor, letter, cost, does, mark, at, x, y)
+    end
+
+    local is_taken = does == TAKE and answer == ADMITS and cost > 0
+    if is_taken and born == 0 then born = real end
+    if not is_trail and (is_taken or is_healed or does == GIVE_BACK) then
+        if does == GIVE_BACK and (letter == 't' or letter == 's') and (x ~= x_before or y ~= y_before) then
+            -- The marks of a bucket's other charges say nothing certain from now on.
+            born = math.max(born + 1, real)
+        end
+        if latest < reset_at then latest = reset_at end
+        pending[index], pending_resets[index] = written(id, reset_at, born, at, x, y, z) .. others, latest
+    end
+
+    if gives_back then answer = ADMITS end
+    if not is_taken then mark = 0 end
+    local reset_after = 0
+    if reset_at > real then reset_after = reset_at - real end
+    reply[told + 1], reply[told + 2], reply[told + 3] = answer, remaining, retry_after
+    reply[told + 4], reply[told + 5], reply[told + 6] = reset_after, mark, born
+    told = told + 6
+    return after, answer
+end
+
+-- Goes through the charges of a request; where the next one begins. Nothing if they were to be taken, but are not.
+local function decide_all(cursor, count, does)
+    local answer
+    for _ = 1, count do
+        cursor, answer = decide(cursor, does)
+        if does == TAKE and answer ~= ADMITS then return nil end
+    end
+    return cursor
 end
 
 local cursor = 2
 while ARGV[cursor] do
-    local count, charges, is_admitted = tonumber(ARGV[cursor]), {}, true
-    local gives_back = count < 0
-    if gives_back then count = -count end
-    cursor = cursor + 1
-    for nth = 1, count do
-        local id, index = ARGV[cursor], tonumber(ARGV[cursor + 1])
-        local letter = string.sub(id, 1, 1)
-        local algorithm = loaded[letter]
-        if not algorithm then
-            algorithm = load(letter)
-            loaded[letter] = algorithm
-        end
-        local charge
-        charge, cursor = algorithm.new(open(algorithm, id, index), tonumber(ARGV[cursor + 2]), cursor + 3)
-        charge.algorithm = algorithm
-        if gives_back then
-            give_back(charge, tonumber(ARGV[cursor]), tonumber(ARGV[cursor + 1]))
-            cursor = cursor + 2
-        else
-            read(charge)
-            charge.answer = algorithm.answer(charge)
-            if charge.answer ~= ADMITS then is_admitted = false end
-            charges[nth] = charge
+    local count, first, told_before = ARGV[cursor] + 0, cursor + 1, told
+    if count < 0 then
+        cursor = decide_all(first, -count, GIVE_BACK)
+    else
+        cursor = decide_all(first, count, TAKE)
+        if not cursor then
+            told, pending, pending_resets = told_before, {}, {}
+            cursor = decide_all(first, count, LOOK)
         end
     end
-    for nth = 1, #charges do
-        local charge = charges[nth]
-        if is_admitted and charge.cost > 0 then
-            charge.mark = charge.algorithm.take(charge, charge.account)
-            touch(charge, charge.account)
+    for index = 1, #KEYS do
+        if pending[index] then
+            values[index], resets[index], pending[index] = pending[index], pending_resets[index], nil
         end
-        tell(charge, charge.answer)
+        local account = trails and trails[index]
+        if account and account.taken then algorithm_of_trails.take(account, account.taken) end
     end
 end
 
-for index, account in pairs(trails) do
-    local is_healed = account.is_healed or account.is_corrupt
-    if is_healed then healed = healed + 1 end
-    if is_healed or is_dirty[index] then loaded.r.write(account, real, slack) end
-end
-for index, accounts in pairs(opened) do
-    if is_dirty[index] then write_accounts(accounts, KEYS[index], real, slack) end
+for index = 1, #KEYS do
+    local account = trails and trails[index]
+    if account then
+        if account.is_healed then healed = healed + 1 end
+        if account.is_healed or account.is_dirty then algorithm_of_trails.write(account) end
+    elseif resets[index] then
+        if values[index] == '' then
+            redis.call('DEL', KEYS[index])
+        else
+            redis.call('SET', KEYS[index], values[index], 'PX', ttl(resets[index]))
+        end
+    end
 end
 reply[2] = healed
 return reply

@@ -5,19 +5,11 @@
 -- numbered from `low` to `next - 1`, oldest first; each is a bucket and the total that was admitted up to it, wrapping.
 -- So both questions, what still counts and when enough of it is gone, are binary searches. Its field "h" holds reset_at,
 -- born, at, base (the total before `low`), shift (what is to be subtracted from buckets since the clock stepped back),
--- low and next.
+-- low and next. Mark: the bucket.
 
 local function trail()
     -- Entries deleted with one admission at most: more than are added, so that none stay for good.
     local SWEEP = 16
-
-    local function new(account, cost, cursor)
-        return {
-            account = account, cost = cost, answer = 0, mark = 0, algorithm = false,
-            limit = tonumber(ARGV[cursor]), width = tonumber(ARGV[cursor + 1]), kept = tonumber(ARGV[cursor + 2]),
-            now = 0, bucket = 0, first = 0, base = 0, count = 0,
-        }, cursor + 3
-    end
 
     local function entry(account, index)
         local found = account.entries[index]
@@ -55,66 +47,6 @@ local function trail()
         return entry(account, index - 1).total
     end
 
-    local function heal(charge, account, real)
-        if not stepped_back(account.at, real) then return false end
-        account.shift = account.shift + floor(account.at / charge.width) - floor(real / charge.width)
-        account.at = real
-        return true
-    end
-
-    local function read(charge, account, real)
-        local now = account.at
-        if now < real then now = real end
-        local bucket = floor(now / charge.width)
-        local oldest = bucket - charge.kept + account.shift
-        local low, next = account.low, account.next
-        local first = next
-        if low < next and entry(account, next - 1).bucket >= oldest then
-            first = low
-            if entry(account, low).bucket < oldest then
-                first = search(low + 1, next - 1, function(index)
-                    return entry(account, index).bucket >= oldest
-                end)
-            end
-        end
-        charge.now, charge.bucket, charge.first = now, bucket, first
-        charge.base, charge.count = total_before(account, first), 0
-        if first < next then charge.count = (entry(account, next - 1).total - charge.base) % WRAP end
-        if account.is_corrupt then
-            clear(account)
-            account.is_corrupt, account.is_healed = false, true
-            charge.first, charge.base, charge.count = 0, 0, 0
-        end
-    end
-
-    local function answer(charge)
-        return counted(charge.count, charge.cost, charge.limit)
-    end
-
-    local function gone_at(charge, account, index)
-        return (entry(account, index).bucket - account.shift + charge.kept + 1) * charge.width
-    end
-
-    local function reset_at(charge, account)
-        if account.low == account.next then return account.at end
-        return gone_at(charge, account, account.next - 1)
-    end
-
-    local function remaining(charge)
-        if charge.count > charge.limit then return 0 end
-        return charge.limit - charge.count
-    end
-
-    local function retry_after(charge, real)
-        if answer(charge) ~= REFUSES then return 0 end
-        local account, excess = charge.account, charge.count + charge.cost - charge.limit
-        local index = search(charge.first, account.next, function(index)
-            return (entry(account, index).total - charge.base) % WRAP >= excess
-        end)
-        if index == account.next then return 0 end
-        return gone_at(charge, account, index) - real
-    end
-
     local function put(account, index, bucket, total)
         account.entries[index] = { bucket = bucket, total = total }
         account.changed[index] = true
@@ -125,38 +57,56 @@ local function trail()
         account.gone[#account.gone + 1] = index
     end
 
-    local function take(charge, account)
-        if charge.first == account.next then
-            -- Nothing counts any more: all of it goes at once.
-            clear(account)
-            charge.first, charge.base = 0, 0
-        else
-            local low = math.min(charge.first, account.low + SWEEP)
-            account.base = total_before(account, low)
-            for index = account.low, low - 1 do drop(account, index) end
-            account.low = low
+    local function open(key)
+        local account = {
+            key = key, reset_at = 0, born = 0, at = 0, base = 0, shift = 0, low = 0, next = 0,
+            entries = {}, changed = {}, gone = {}, taken = nil,
+            is_dirty = false, is_stale = false, is_corrupt = false, is_healed = false,
+        }
+        local header = redis.pcall('HGET', key, 'h')
+        if not header then return account end
+        local text = type(header) == 'string' and header or ''
+        local reset_at, born, at, base, shift, low, next =
+            match(text, '^(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
+        reset_at, low, next = tonumber(reset_at), tonumber(low), tonumber(next)
+        if not reset_at or next >= WRAP or low > next or has_lost_ttl(key, reset_at) then
+            account.is_stale, account.is_healed = true, true
+            return account
         end
-        account.at = charge.now
-        charge.count = charge.count + charge.cost
-        local total, bucket = (charge.base + charge.count) % WRAP, charge.bucket + account.shift
-        local last = account.next - 1
-        if last >= account.low and entry(account, last).bucket == bucket then
-            put(account, last, bucket, total)
-        else
-            put(account, account.next, bucket, total)
-            account.next = account.next + 1
-        end
-        return charge.bucket
+        account.reset_at, account.born, account.at, account.base = reset_at, born + 0, at + 0, base + 0
+        account.shift, account.low, account.next = shift + 0, low, next
+        return account
     end
 
-    local function give_back(charge, account, mark)
-        local bucket = mark + account.shift
-        local index = search(charge.first, account.next, function(index)
+    -- The first entry that counts in the bucket `oldest` and after it, the total before it, and how much counts.
+    local function read(account, oldest)
+        local low, next = account.low, account.next
+        local first = next
+        if low < next and entry(account, next - 1).bucket >= oldest then
+            first = low
+            if entry(account, low).bucket < oldest then
+                first = search(low + 1, next - 1, function(index)
+                    return entry(account, index).bucket >= oldest
+                end)
+            end
+        end
+        local base, count = total_before(account, first), 0
+        if first < next then count = (entry(account, next - 1).total - base) % WRAP end
+        if account.is_corrupt then
+            clear(account)
+            account.is_corrupt, account.is_healed = false, true
+            return 0, 0, 0
+        end
+        return first, base, count
+    end
+
+    local function give_back(account, first, bucket, cost)
+        local index = search(first, account.next, function(index)
             return entry(account, index).bucket >= bucket
         end)
-        if index == account.next or entry(account, index).bucket ~= bucket then return false end
+        if index == account.next or entry(account, index).bucket ~= bucket then return end
         local held = (entry(account, index).total - total_before(account, index)) % WRAP
-        local given = math.min(held, charge.cost)
+        local given = math.min(held, cost)
         for later = index, account.next - 1 do
             local found = entry(account, later)
             put(account, later, found.bucket, (found.total - given) % WRAP)
@@ -167,31 +117,93 @@ local function trail()
             account.next = account.next - 1
             drop(account, account.next)
         end
-        return false
     end
 
-    local function open(key, real)
-        local account = {
-            key = key, index = false, reset_at = 0, born = 0, at = 0, base = 0, shift = 0, low = 0, next = 0,
-            entries = {}, changed = {}, gone = {},
-        }
-        local header = redis.pcall('HGET', key, 'h')
-        if not header then return account end
-        local text = type(header) == 'string' and header or ''
-        local reset_at, born, at, base, shift, low, next =
-            match(text, '^(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+)$')
-        reset_at, low, next = tonumber(reset_at), tonumber(low), tonumber(next)
-        if not reset_at or next >= WRAP or low > next or has_lost_ttl(key, reset_at, real) then
-            account.is_stale, account.is_healed = true, true
-            return account
+    local function decide(account, cursor, cost, does, mark)
+        local limit, width, kept = ARGV[cursor] + 0, ARGV[cursor + 1] + 0, ARGV[cursor + 2] + 0
+
+        -- heal
+        if account.at - real > PATIENCE then
+            account.shift = account.shift + floor(account.at / width) - floor(real / width)
+            account.at, account.born, account.is_dirty = real, real, true
         end
-        account.reset_at, account.born, account.at, account.base = reset_at, tonumber(born), tonumber(at), tonumber(base)
-        account.shift, account.low, account.next = tonumber(shift), low, next
-        return account
+
+        -- read
+        local now = account.at
+        if now < real then now = real end
+        local bucket = floor(now / width)
+        local first, base, count = read(account, bucket - kept + account.shift)
+
+        -- answer
+        local answer = ADMITS
+        if cost > limit then
+            answer = NEVER_FITS
+        elseif cost > 0 and cost > limit - count then
+            answer = REFUSES
+        end
+
+        -- take, give back
+        account.taken = nil
+        if does == GIVE_BACK then
+            give_back(account, first, mark + account.shift, cost)
+            first, base, count = read(account, bucket - kept + account.shift)
+            account.is_dirty, cost = true, 0
+        elseif does == TAKE and answer == ADMITS and cost > 0 then
+            -- For `take`, once all of the request is admitted.
+            count, mark = count + cost, bucket
+            account.taken = { now = now, bucket = bucket, first = first, base = base, count = count, reset_at = 0 }
+        end
+
+        -- remaining, retry after, reset at
+        local function gone_at(index)
+            if index == account.next then return (bucket + kept + 1) * width end
+            return (entry(account, index).bucket - account.shift + kept + 1) * width
+        end
+        local remaining, retry_after, reset_at = 0, 0, account.at
+        if count < limit then remaining = limit - count end
+        if cost > remaining and cost <= limit then
+            local excess = count + cost - limit
+            local index = search(first, account.next, function(index)
+                return (entry(account, index).total - base) % WRAP >= excess
+            end)
+            retry_after = gone_at(index) - real
+        end
+        if account.taken then
+            reset_at = gone_at(account.next)
+            account.taken.reset_at = reset_at
+        else
+            if account.low < account.next then reset_at = gone_at(account.next - 1) end
+            account.reset_at = reset_at
+        end
+        return cursor + 3, answer, remaining, retry_after, reset_at, mark
     end
 
-    local function write(account, real, slack)
-        local is_over = account.is_corrupt or account.is_over or account.low == account.next
+    local function take(account, taken)
+        local first, base = taken.first, taken.base
+        if first == account.next then
+            -- Nothing counts any more: all of it goes at once.
+            clear(account)
+            base = 0
+        else
+            local low = math.min(first, account.low + SWEEP)
+            account.base = total_before(account, low)
+            for index = account.low, low - 1 do drop(account, index) end
+            account.low = low
+        end
+        account.at, account.reset_at, account.is_dirty, account.taken = taken.now, taken.reset_at, true, nil
+        if account.born == 0 then account.born = real end
+        local total, bucket = (base + taken.count) % WRAP, taken.bucket + account.shift
+        local last = account.next - 1
+        if last >= account.low and entry(account, last).bucket == bucket then
+            put(account, last, bucket, total)
+        else
+            put(account, account.next, bucket, total)
+            account.next = account.next + 1
+        end
+    end
+
+    local function write(account)
+        local is_over = account.low == account.next or account.reset_at <= real
         if account.is_stale or is_over then redis.call('DEL', account.key) end
         if is_over then return end
         local fields = { account.key, 'h', format('%d,%d,%d,%d,%d,%d,%d', account.reset_at, account.born, account.at,
@@ -209,11 +221,8 @@ local function trail()
         if not account.is_stale then
             for _, index in ipairs(account.gone) do redis.call('HDEL', account.key, format('%d', index)) end
         end
-        redis.call('PEXPIRE', account.key, ttl(account.reset_at, real, slack))
+        redis.call('PEXPIRE', account.key, ttl(account.reset_at))
     end
 
-    return {
-        new = new, heal = heal, read = read, answer = answer, remaining = remaining, retry_after = retry_after,
-        reset_at = reset_at, take = take, give_back = give_back, open = open, write = write,
-    }
+    return { open = open, decide = decide, take = take, write = write }
 end

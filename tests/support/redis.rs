@@ -69,6 +69,14 @@ impl Server {
         ask(&mut self.connection(), command)
     }
 
+    /// Runs a command that changes nothing on a server that may drop its clients meanwhile, as Sentinel has it do when it
+    /// changes its role. None if it did.
+    pub(crate) fn look<T: redis::FromRedisValue>(&self, command: &[&str]) -> Option<T> {
+        let client = redis::Client::open(self.url()).expect("an address");
+        let looked = client.get_connection().and_then(|mut it| query(&mut it, command));
+        looked.map_err(|error| assert!(error.is_io_error(), "{command:?}: {error}")).ok()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -98,10 +106,11 @@ impl Drop for Server {
 }
 
 pub(crate) fn ask<T: redis::FromRedisValue>(connection: &mut redis::Connection, command: &[&str]) -> T {
-    let mut cmd = redis::cmd(command[0]);
-    cmd.arg(&command[1..]);
-    cmd.query(connection)
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    query(connection, command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+fn query<T: redis::FromRedisValue>(connection: &mut redis::Connection, command: &[&str]) -> redis::RedisResult<T> {
+    redis::cmd(command[0]).arg(&command[1..]).query(connection)
 }
 
 /// None if it ended at once.
@@ -211,8 +220,8 @@ impl Sentinel {
         };
         this.wait("the replica is known", |this| {
             let known: Vec<redis::Value> = this.sentinel.ask(&["SENTINEL", "replicas", Self::MASTER]);
-            let info: String = this.replica.ask(&["INFO", "replication"]);
-            known.len() == 1 && info.contains("master_link_status:up")
+            let info: Option<String> = this.replica.look(&["INFO", "replication"]);
+            known.len() == 1 && info.is_some_and(|info| info.contains("master_link_status:up"))
         });
         this
     }
@@ -223,11 +232,12 @@ impl Sentinel {
 
     /// Whether the replica is the master now.
     pub(crate) fn has_failed_over(&self) -> bool {
-        let role: Vec<redis::Value> = self.replica.ask(&["ROLE"]);
+        let role: Option<Vec<redis::Value>> = self.replica.look(&["ROLE"]);
         let address: Vec<String> = self
             .sentinel
             .ask(&["SENTINEL", "get-master-addr-by-name", Self::MASTER]);
-        role[0] == redis::Value::BulkString(b"master".to_vec()) && address[1] == self.replica.port.to_string()
+        role.is_some_and(|role| role[0] == redis::Value::BulkString(b"master".to_vec()))
+            && address[1] == self.replica.port.to_string()
     }
 
     fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {

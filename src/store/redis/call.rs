@@ -77,12 +77,12 @@ fn call(names: &Names, times: &Times, charges: &[Charge<'_>], marks: Option<&[u6
         // No quota holds more, so a larger cost is refused as this one is.
         let cost = charge.cost.min(2 * MOST);
         cmd.arg(&account.id).arg(*key).arg(cost);
-        for number in account.numbers {
-            cmd.arg(number);
-        }
         for of_mark in 0..marks.map_or(0, |_| NUMBERS_OF_MARK) {
             let mark = marks.and_then(|marks| marks.get(NUMBERS_OF_MARK * nth + of_mark));
             cmd.arg(mark.copied().unwrap_or_default());
+        }
+        for number in account.numbers {
+            cmd.arg(number);
         }
     }
     cmd
