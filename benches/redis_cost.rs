@@ -5,8 +5,9 @@
 //! ```
 //!
 //! An admitted decision on three tiers with existing keys, against a script that does nothing but read three keys with one
-//! `MGET` and write them with three `SET … PX`. Both on one server in one run, in turns; the figures are the server's
-//! own, microseconds per `EVALSHA` from `INFO commandstats`, and the least of all rounds.
+//! `MGET` and write them with three `SET … PX`, and between the two what a script must do besides to decide anything
+//! at all, piece by piece. All on one server in one run, in turns; the figures are the server's own, microseconds per
+//! `EVALSHA` from `INFO commandstats`, and the least of all rounds.
 
 #![allow(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
@@ -25,13 +26,42 @@ const ROUNDS: usize = 15;
 const CALLS: usize = 4_000;
 const KEYS: u64 = 50_000;
 
-const LEAST: &str = "
-local values = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
-redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
-return #values
-";
+/// The least, and then one piece more in each line; none of them decides anything.
+const PIECES: [(&str, &str); 6] = [
+    (
+        "MGET and three SET PX",
+        "local values = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
+         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+         redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+         redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
+         local reply = {}",
+    ),
+    (
+        "+ 20 numbers told",
+        "for index = 1, 20 do reply[index] = 1784722081827551 end",
+    ),
+    ("+ the time read", "local time = redis.call('TIME')"),
+    (
+        "+ 18 arguments read",
+        "local sum = 0
+         for index = 3, 20 do sum = sum + ARGV[index] end",
+    ),
+    (
+        "+ three values read",
+        "for index = 1, 3 do
+             local _, _, id, at, reset, born, x, y = string.find(values[index],
+                 '^(%w+)=(%d+),(%d+),(%-?%d+),(%-?%d+),(%d+),(%d*);')
+             sum = sum + at + reset + born + x + y
+         end",
+    ),
+    (
+        "+ three values made",
+        "for index = 1, 3 do
+             local value = string.format('%s=%d,%d,%d,%d,%d,;', 't0', time[1] * 1000000 + time[2], 5000000, 0, 5000000, 0)
+             local ttl = string.format('%d', 60000 + index)
+         end",
+    ),
+];
 
 fn main() {
     let server = Server::start();
@@ -57,17 +87,23 @@ fn main() {
         ),
     ];
 
-    let mut least = f64::INFINITY;
+    let mut pieces = PIECES.map(|_| f64::INFINITY);
     let mut costs = kinds.map(|_| f64::INFINITY);
     for _ in 0..ROUNDS {
-        least = least.min(of_least_script(&server, &mut connection));
+        for (nth, cost) in pieces.iter_mut().enumerate() {
+            *cost = cost.min(of_pieces(&server, &mut connection, nth));
+        }
         for ((_, quota), cost) in kinds.iter().zip(&mut costs) {
             *cost = cost.min(runtime.block_on(of_decision(&server, *quota)));
         }
     }
     println!("us of the server per EVALSHA of three tiers, least of {ROUNDS} rounds of {CALLS}:");
-    println!("  {:<24}{least:>7.2}", "MGET and three SET PX");
-    for ((name, _), cost) in kinds.iter().zip(costs) {
+    let least = pieces[0];
+    let names = PIECES
+        .iter()
+        .map(|(name, _)| name)
+        .chain(kinds.iter().map(|(name, _)| name));
+    for (name, cost) in names.zip(pieces.into_iter().chain(costs)) {
         println!("  {name:<24}{cost:>7.2}{:>7.2} x", cost / least);
     }
     println!("bytes of the server's memory for each key, {KEYS} of them, one charge each:");
@@ -106,16 +142,22 @@ async fn memory_of_key(server: &Server, quota: Quota) -> u64 {
     (used(&mut connection) - before) / KEYS
 }
 
-fn of_least_script(server: &Server, connection: &mut redis::Connection) -> f64 {
-    let script = Script::new(LEAST);
-    let value = "0t=1784722081827551,1784722081827551,1784722081827551,1784722081827551,0,0;";
+/// What the first piece and the `nth` after it cost.
+fn of_pieces(server: &Server, connection: &mut redis::Connection, nth: usize) -> f64 {
+    let mut text: String = PIECES[..=nth].iter().flat_map(|(_, piece)| [piece, "\n"]).collect();
+    text.push_str("return reply");
+    let script = Script::new(&text);
+    let value = "t0=1784722081827551,5000000,0,5000000,0,;";
     let call = |connection: &mut redis::Connection| {
-        let keys = ["a", "b", "c"].map(|tier| format!("throttle::{tier}:{{AAAAAAAAAAAAAAAAAAAAAAAA}}"));
         let mut invocation = script.prepare_invoke();
-        for key in keys {
-            invocation.key(key);
+        for tier in ["a", "b", "c"] {
+            invocation.key(format!("throttle::{tier}:{{AAAAAAAAAAAAAAAAAAAAAAAA}}"));
         }
-        let _: u64 = invocation.arg(value).arg(60_000).invoke(connection).unwrap();
+        invocation.arg(value).arg(60_000);
+        for number in 0..if nth < 3 { 0 } else { 18 } {
+            invocation.arg(number);
+        }
+        let _: Vec<u64> = invocation.invoke(connection).unwrap();
     };
     call(connection);
     measured(server, || (0..CALLS).for_each(|_| call(connection)))

@@ -74,7 +74,9 @@ impl Server {
     pub(crate) fn look<T: redis::FromRedisValue>(&self, command: &[&str]) -> Option<T> {
         let client = redis::Client::open(self.url()).expect("an address");
         let looked = client.get_connection().and_then(|mut it| query(&mut it, command));
-        looked.map_err(|error| assert!(error.is_io_error(), "{command:?}: {error}")).ok()
+        looked
+            .map_err(|error| assert!(error.is_io_error(), "{command:?}: {error}"))
+            .ok()
     }
 
     pub(crate) fn pid(&self) -> u32 {
