@@ -10,7 +10,8 @@
 -- Mirrors src/store/memory/mod.rs.
 
 if not ARGV[2] then
-    -- Nothing is asked but whether all is well. On a 32-bit server, `%d` would not be.
+    -- Nothing is asked but whether all is well: a replica writes nothing, not even nothing, and on a 32-bit server `%d` fails.
+    redis.call('DEL', KEYS[1])
     if format('%d', WRAP - 1) ~= '9007199254740991' then return redis.error_reply('ERR numbers are too short') end
     return { real, 0 }
 end

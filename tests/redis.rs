@@ -577,6 +577,54 @@ fn a_store_outlives_its_runtime() {
     assert!(without.as_mut().poll(&mut context).is_ready());
 }
 
+/// A runtime may end at any moment, also while a connection is being made or has just failed: nothing hangs.
+#[test]
+fn a_runtime_may_end_at_any_moment() {
+    let server = Server::start();
+    let gone = format!("redis://127.0.0.1:{}", free_port());
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (tier, quota) = (TierId::new("", "tier"), Quota::new(100, MINUTE));
+        for round in 0..200 {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .unwrap();
+            for url in [server.url(), gone.clone()] {
+                let store = RedisStore::new(url).unwrap();
+                for _ in 0..4 {
+                    let (store, tier) = (store.clone(), tier.clone());
+                    runtime.spawn(async move {
+                        loop {
+                            let _ = outcome(store.charge(&[Charge::new(&tier, b"key", &quota)])).await;
+                            tokio::task::yield_now().await;
+                        }
+                    });
+                }
+            }
+            std::thread::sleep(Duration::from_micros(20 * round));
+            drop(runtime);
+        }
+        sender.send(()).unwrap();
+    });
+    ended.recv_timeout(6 * PATIENT).expect("every runtime ends");
+}
+
+/// No length of time is too long to be waited for.
+#[tokio::test]
+async fn limits_may_be_anything() {
+    let server = Server::start();
+    let (tier, quota) = (TierId::new("", "tier"), Quota::new(100, MINUTE));
+    let charge = [Charge::new(&tier, b"key", &quota)];
+    let store = RedisStore::new(server.url()).unwrap();
+    let patient = store.deadline(Duration::MAX).connect_timeout(Duration::MAX);
+    assert_eq!(source(&outcome(patient.charge(&charge)).await), Source::Store);
+    let sentinel = RedisStore::sentinel([server.url()], "none").unwrap();
+    let hasty = sentinel.deadline(Duration::ZERO).connect_timeout(Duration::MAX);
+    assert_eq!(source(&outcome(hasty.charge(&charge)).await), Source::Local);
+}
+
 /// With a certificate of the test's own, which a client is handed in with.
 #[cfg(feature = "redis-tls")]
 #[tokio::test]
@@ -653,6 +701,10 @@ async fn a_replica_is_of_no_use_until_it_is_promoted() {
     // It may end our connection first, and serves nobody while it has no master.
     let is_away = |outcome: &Outcome| source(outcome) == Source::Local && store.is_down();
     until_charged("it is found out", &store, &charge, is_away).await;
+    // And it is not taken for a master again, however often it is tried.
+    let stats = store.stats();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((store.stats().connects, store.is_down()), (stats.connects, true));
     let () = server.ask(&["REPLICAOF", "NO", "ONE"]);
     until_charged("it decides again", &store, &charge, |outcome| {
         source(outcome) == Source::Store

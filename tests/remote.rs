@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use support::{Later, LaterStore};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
-use tower_throttle::clock::{Clock as _, ManualClock};
+use tower_throttle::clock::{Clock as _, ManualClock, Timestamp};
 use tower_throttle::policy::{Decided, Reason};
 use tower_throttle::store::{
     Answer, Asked, Charge, FailureMode, Fallback, MemoryStore, Outcome, Receipt, RefusalCache, Replicas, Source, Store,
@@ -281,6 +281,34 @@ async fn refusals_are_remembered_for_a_moment() {
     assert!(!outcome(store.charge(&charges)).await.is_charged());
     clock.advance(Duration::from_millis(500));
     assert!(outcome(store.charge(&charges)).await.is_charged());
+}
+
+/// What never fits is refused as such, and costs the store one call a second, too.
+#[tokio::test]
+async fn what_never_fits_is_remembered() {
+    let clock = ManualClock::new();
+    let remote = Remote::new(&clock);
+    let store = RefusalCache::new(remote.clone()).clock(clock.clone());
+    let (tier, quota) = (TierId::new("", "tier"), Quota::new(5, MINUTE));
+    let charge = [Charge::new(&tier, b"key", &quota).cost(6)];
+    for (asked, source) in [(1, Source::Store), (1, Source::Remembered)] {
+        let refused = outcome(store.charge(&charge)).await;
+        let decision = refused.decisions()[0];
+        assert_eq!((decision.answer(), decision.source()), (Answer::NeverFits, source));
+        assert_eq!(decision.retry_after(), None);
+        assert_eq!(remote.asked(), asked);
+    }
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(
+        outcome(store.charge(&charge)).await.decisions()[0].source(),
+        Source::Store
+    );
+    // A clock that steps back makes no refusal last longer.
+    clock.set(Timestamp::from_micros(clock.now().as_micros() - 60_000_000));
+    assert_eq!(
+        outcome(store.charge(&charge)).await.decisions()[0].source(),
+        Source::Store
+    );
 }
 
 #[tokio::test]

@@ -26,7 +26,8 @@ use super::{Answer, Asked, Charge, Decision, INLINE, Outcome, Receipt, Source, S
 ///
 /// 1. A refusal is remembered for exactly the same question: account, quota and cost.
 /// 2. It counts from the instant the question was sent, for as long as the store said, and for at most a second: so never
-///    longer than the store itself would refuse, but for what is given back or allowed anew in that second.
+///    longer than the store itself would refuse, but for what is given back or allowed anew in that second. What
+///    [never fits](Answer::NeverFits) is remembered for a second.
 /// 3. If a charge of a call is remembered to be refused, so is the call. The store is not asked; the other charges are
 ///    answered [`Answer::NotAsked`], and the source of all is [`Source::Remembered`].
 /// 4. The wait that is told counts from the instant the answer came, so that it is never too short.
@@ -53,6 +54,7 @@ struct Memory {
 #[derive(Clone, Copy, Default)]
 struct Refusal {
     question: Question,
+    never_fits: bool,
     until: u64,
     received: u64,
     /// By the store's clock.
@@ -166,7 +168,7 @@ impl Memory {
     fn recall(&self, questions: &Questions, now: u64) -> Option<Outcome> {
         let found: SmallVec<[Option<Refusal>; INLINE]> = questions
             .iter()
-            .map(|question| self.find(*question).filter(|refusal| now < refusal.until))
+            .map(|question| self.find(*question).filter(|refusal| refusal.holds_at(now)))
             .collect();
         let first = found.iter().flatten().next()?;
         let store_now = first.store_now.saturating_add(now.saturating_sub(first.received));
@@ -183,10 +185,17 @@ impl Memory {
     fn remember(&self, questions: &Questions, sent: u64, outcome: &Outcome) {
         let received = self.now();
         for (question, decision) in questions.iter().zip(outcome.decisions()) {
-            let until = sent.saturating_add(decision.retry_after_micros().min(LONGEST));
-            if decision.answer() == Answer::Refuses && decision.source() == Source::Store && received < until {
+            let never_fits = decision.answer() == Answer::NeverFits;
+            let holds_for = match decision.answer() {
+                Answer::Refuses => decision.retry_after_micros().min(LONGEST),
+                Answer::NeverFits => LONGEST,
+                _ => continue,
+            };
+            let until = sent.saturating_add(holds_for);
+            if decision.source() == Source::Store && received < until {
                 self.put(Refusal {
                     question: *question,
+                    never_fits,
                     until,
                     received,
                     store_now: outcome.now().as_micros(),
@@ -237,9 +246,19 @@ fn set(slots: usize, question: Question) -> std::ops::Range<usize> {
 }
 
 impl Refusal {
+    /// Not if it would hold for longer than any does: the clock has stepped back.
+    const fn holds_at(&self, now: u64) -> bool {
+        now < self.until && self.until - now <= LONGEST
+    }
+
     fn decision(&self, now: u64) -> Decision {
         let passed = now.saturating_sub(self.received);
-        Decision::new(Answer::Refuses)
+        let answer = if self.never_fits {
+            Answer::NeverFits
+        } else {
+            Answer::Refuses
+        };
+        Decision::new(answer)
             .with_remaining(self.remaining)
             .with_retry_after_micros(self.retry_after.saturating_sub(passed))
             .with_reset_after_micros(self.reset_after.saturating_sub(passed))

@@ -13,6 +13,7 @@
 //! Only in `Connecting` and `Up` does a request wait, within its deadline; in `Down` none does. There is one connection, and
 //! at most one task that makes a new one.
 
+use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -39,7 +40,7 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// The state is another.
     changed: Notify,
-    /// Calls that failed in a row.
+    /// Calls that failed in a row, over the connection that there is.
     failures: AtomicU32,
     /// Connections that were made, or tried, since the last call that was answered.
     attempts: AtomicU32,
@@ -127,10 +128,7 @@ impl Link {
             let value = self.evaluate(&mut connection, cmd).await?;
             Reply::parse(&value, charges)
         };
-        let result = match time::timeout(self.limits.deadline, call).await {
-            Ok(result) => result,
-            Err(_) => Err(RedisStoreError::new(Kind::Timeout)),
-        };
+        let result = in_time(self.limits.deadline, call).await;
         drop(permit);
         match &result {
             Ok(reply) => {
@@ -169,21 +167,28 @@ impl Link {
     }
 
     async fn connection(self: &Arc<Self>) -> Result<(MultiplexedConnection, u64), RedisStoreError> {
+        let mut has_spawned = false;
         loop {
             let mut changed = pin!(self.changed.notified());
             // Before the look, so that no change goes by unseen.
             changed.as_mut().enable();
-            {
+            let is_idle = {
                 let mut state = self.state();
                 match &*state {
                     State::Up { connection, number } => return Ok((connection.clone(), *number)),
                     State::Down => return Err(RedisStoreError::new(Kind::Down)),
-                    State::Connecting => {}
+                    // A runtime that ends takes no more tasks.
+                    State::Idle if has_spawned => return Err(RedisStoreError::new(Kind::NoRuntime)),
+                    State::Connecting => false,
                     State::Idle => {
                         *state = State::Connecting;
-                        self.spawn_keeper();
+                        true
                     }
                 }
+            };
+            if is_idle {
+                self.spawn_keeper();
+                has_spawned = true;
             }
             changed.await;
         }
@@ -224,41 +229,61 @@ impl Link {
             return;
         }
         self.note(error);
-        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         let mut state = self.state();
-        match &*state {
-            // The connection that failed may have been replaced meanwhile.
-            State::Up { number, .. } if used == Some(*number) => {
-                let has_tripped = failures >= TRIP;
-                if error.concerns_all() || has_tripped {
-                    self.enter_outage(&mut state);
-                    self.spawn_keeper();
-                } else if error.breaks_connection() {
-                    *state = State::Connecting;
-                    self.spawn_keeper();
-                }
-            }
-            State::Connecting if failures >= TRIP => self.enter_outage(&mut state),
-            _ => {}
+        let (is_up, is_current) = match &*state {
+            State::Up { number, .. } => (true, used == Some(*number)),
+            State::Connecting => (false, used.is_none()),
+            State::Idle | State::Down => (false, false),
+        };
+        // Of a connection that has been replaced meanwhile it tells nothing new.
+        if !is_current {
+            return;
         }
-        drop(state);
-        self.changed.notify_waiters();
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        if failures >= TRIP || (is_up && error.concerns_all()) {
+            self.enter_outage(state);
+        } else if is_up && error.breaks_connection() {
+            *state = State::Connecting;
+            drop(state);
+            self.changed.notify_waiters();
+        } else {
+            return;
+        }
+        if is_up {
+            self.spawn_keeper();
+        }
     }
 
     fn note(&self, error: &RedisStoreError) {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
     }
 
-    fn enter_outage(&self, state: &mut State) {
-        if !matches!(state, State::Down) {
-            *state = State::Down;
+    /// From here on nobody waits.
+    fn enter_outage(&self, mut state: MutexGuard<'_, State>) {
+        let before = mem::replace(&mut *state, State::Down);
+        drop(state);
+        if !matches!(before, State::Down) {
             one_more(&self.counters.outages);
             if let Some(error) = self.last_error() {
                 trace::store_down(&error);
             }
         }
+        self.changed.notify_waiters();
     }
 
+    fn enter_service(&self, connection: MultiplexedConnection) {
+        let number = self.counters.connects.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut state = self.state();
+        self.failures.store(0, Ordering::Relaxed);
+        let before = mem::replace(&mut *state, State::Up { connection, number });
+        drop(state);
+        if matches!(before, State::Down) {
+            trace::store_up();
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Never with the state in hand: a runtime that ends drops the keeper at once, which takes it.
     fn spawn_keeper(self: &Arc<Self>) {
         tokio::spawn(keep(Keeper {
             link: Arc::downgrade(self),
@@ -271,12 +296,9 @@ impl Link {
         let Limits { connect, in_flight, .. } = self.limits;
         let mut connection = self.node.connect(connect, in_flight).await?;
         // Once for the script to be there, and once for the time it takes.
-        self.evaluate(&mut connection, &self.probe).await?;
+        in_time(connect, self.evaluate(&mut connection, &self.probe)).await?;
         let probe = self.probe.query_async::<Value>(&mut connection);
-        let value = match time::timeout(self.limits.deadline, probe).await {
-            Ok(value) => value.map_err(RedisStoreError::of)?,
-            Err(_) => return Err(RedisStoreError::new(Kind::Timeout)),
-        };
+        let value = in_time(self.limits.deadline, async { probe.await.map_err(RedisStoreError::of) }).await?;
         Reply::parse(&value, 0)?;
         Ok(connection)
     }
@@ -300,34 +322,34 @@ async fn keep(mut keeper: Keeper) {
     // Once nobody has the store any more, there is nothing to connect.
     while let Some(link) = keeper.link.upgrade() {
         if let Some(pause) = link.pause() {
-            link.enter_outage(&mut link.state());
-            link.changed.notify_waiters();
+            link.enter_outage(link.state());
             drop(link);
             time::sleep(pause).await;
         }
         let Some(link) = keeper.link.upgrade() else {
             return;
         };
-        let attempt = time::timeout(2 * link.limits.connect, link.connect());
-        let error = match attempt.await {
-            Ok(Ok(connection)) => {
+        match link.connect().await {
+            Ok(connection) => {
                 keeper.is_done = true;
-                let number = link.counters.connects.fetch_add(1, Ordering::Relaxed) + 1;
-                link.failures.store(0, Ordering::Relaxed);
-                let was_down = link.is_down();
-                *link.state() = State::Up { connection, number };
-                link.changed.notify_waiters();
-                if was_down {
-                    trace::store_up();
-                }
+                link.enter_service(connection);
                 return;
             }
-            Ok(Err(error)) => error,
-            Err(_) => RedisStoreError::new(Kind::Timeout),
-        };
-        link.note(&error);
-        link.enter_outage(&mut link.state());
-        link.changed.notify_waiters();
+            Err(error) => {
+                link.note(&error);
+                link.enter_outage(link.state());
+            }
+        }
+    }
+}
+
+async fn in_time<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, RedisStoreError>>,
+) -> Result<T, RedisStoreError> {
+    match time::timeout(limit, work).await {
+        Ok(result) => result,
+        Err(_) => Err(RedisStoreError::new(Kind::Timeout)),
     }
 }
 
@@ -345,6 +367,7 @@ impl Drop for Keeper {
             let mut state = link.state();
             if matches!(*state, State::Connecting | State::Down) {
                 *state = State::Idle;
+                drop(state);
                 link.changed.notify_waiters();
             }
         }

@@ -7,8 +7,12 @@ use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClient, SentinelServerType};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo};
 use tokio::sync::Mutex;
+use tokio::time;
 
 use super::error::{Kind, RedisStoreError};
+
+/// Sentinels that may be asked in vain before one answers.
+const SENTINELS: u32 = 8;
 
 /// A server, or sentinels that know one.
 #[derive(Clone)]
@@ -45,7 +49,7 @@ impl Node {
         Self::Sentinels(Arc::new(Mutex::new(client)))
     }
 
-    /// A new connection, to whoever is the master now. It has no deadline of its own but for the connecting itself.
+    /// A new connection, to whoever is the master now, each step of it in `timeout`.
     pub(super) async fn connect(
         &self,
         timeout: Duration,
@@ -55,7 +59,11 @@ impl Node {
             Self::Server(client) => Client::clone(client),
             Self::Sentinels(sentinels) => {
                 let mut sentinels = sentinels.lock().await;
-                sentinels.async_get_client().await.map_err(RedisStoreError::of)?
+                // Some of them may be out of reach, and each takes its time.
+                let asked = time::timeout(timeout.saturating_mul(SENTINELS), sentinels.async_get_client()).await;
+                asked
+                    .map_err(|_| RedisStoreError::new(Kind::Timeout))?
+                    .map_err(RedisStoreError::of)?
             }
         };
         let info = client.get_connection_info().clone();
@@ -70,9 +78,9 @@ impl Node {
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(buffer);
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
+        let connected = time::timeout(timeout, client.get_multiplexed_async_connection_with_config(&config)).await;
+        connected
+            .map_err(|_| RedisStoreError::new(Kind::Timeout))?
             .map_err(RedisStoreError::of)
     }
 }
