@@ -10,8 +10,17 @@
 -- Mirrors src/store/memory/mod.rs.
 
 if not ARGV[2] then
-    -- Nothing is asked but whether all is well: a replica writes nothing, not even nothing, and on a 32-bit server `%d` fails.
-    redis.call('DEL', KEYS[1])
+    -- Nothing is asked but whether all is well: that all is allowed which is used, that this is no replica, which writes
+    -- nothing, and that `%d` is long enough, as it is not on a 32-bit server. Want of memory is no lasting obstacle.
+    local key = KEYS[1]
+    local commands = {
+        { 'MGET', key }, { 'PTTL', key }, { 'SET', key, '', 'PX', '1' }, { 'DEL', key },
+        { 'HSET', key, 'h', '' }, { 'PEXPIRE', key, '1' }, { 'HGET', key, 'h' }, { 'HDEL', key, 'h' },
+    }
+    for _, command in ipairs(commands) do
+        local done = redis.pcall(spread(command, 1))
+        if type(done) == 'table' and done.err and not find(done.err, 'OOM', 1, true) then return done end
+    end
     if format('%d', WRAP - 1) ~= '9007199254740991' then return redis.error_reply('ERR numbers are too short') end
     return { real, 0 }
 end

@@ -11,8 +11,11 @@ mod events {
     /// Said when it is found out, not for every request that meets it.
     #[cfg(feature = "redis")]
     pub(crate) fn store_down(error: &dyn std::error::Error) {
-        let cause = error.source().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(%error, cause, "Redis is down: tiers are decided by their failure modes until it returns");
+        tracing::error!(%error, "Redis is down: tiers are decided by their failure modes until it returns");
+        // This may name an address.
+        if let Some(cause) = error.source() {
+            tracing::debug!(%cause, "why Redis is down");
+        }
     }
 
     #[cfg(feature = "redis")]

@@ -493,8 +493,11 @@ async fn the_listed_rights_are_enough() {
             assert_eq!((outcome.is_charged(), source(&outcome)), (admitted, Source::Store));
         }
     }
-    let () = server.ask(&["ACL", "SETUSER", "limiter", "-evalsha"]);
-    assert!(RedisStore::connect(&url).await.unwrap_err().is_denied());
+    for right in ["evalsha", "set", "hset"] {
+        let () = server.ask(&["ACL", "SETUSER", "limiter", &format!("-{right}")]);
+        assert!(RedisStore::connect(&url).await.unwrap_err().is_denied(), "{right}");
+        let () = server.ask(&["ACL", "SETUSER", "limiter", &format!("+{right}")]);
+    }
     let error = RedisStore::connect(url.replace("secret", "wrong")).await.unwrap_err();
     assert!(error.is_denied(), "{error:?}");
 }
@@ -517,9 +520,13 @@ async fn out_of_memory_is_a_failure() {
         (refused.decisions()[0].answer(), source(&refused)),
         (Answer::Refuses, Source::Store)
     );
-    let failed = outcome(store.charge(&[new])).await;
-    assert_eq!(failed.decisions()[0].answer(), Answer::Failed);
-    assert_eq!(store.stats().server_errors, 1);
+    for _ in 0..20 {
+        let failed = outcome(store.charge(&[new])).await;
+        assert_eq!(failed.decisions()[0].answer(), Answer::Failed);
+    }
+    // It answers, so it is neither down nor connected to anew.
+    let stats = store.stats();
+    assert_eq!((stats.server_errors, stats.outages, stats.connects), (20, 0, 1));
     let () = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     assert!(
         outcome(store.charge(&[new])).await.is_charged(),
@@ -575,54 +582,6 @@ fn a_store_outlives_its_runtime() {
     let mut without = std::pin::pin!(without);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(without.as_mut().poll(&mut context).is_ready());
-}
-
-/// A runtime may end at any moment, also while a connection is being made or has just failed: nothing hangs.
-#[test]
-fn a_runtime_may_end_at_any_moment() {
-    let server = Server::start();
-    let gone = format!("redis://127.0.0.1:{}", free_port());
-    let (sender, ended) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let (tier, quota) = (TierId::new("", "tier"), Quota::new(100, MINUTE));
-        for round in 0..200 {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .build()
-                .unwrap();
-            for url in [server.url(), gone.clone()] {
-                let store = RedisStore::new(url).unwrap();
-                for _ in 0..4 {
-                    let (store, tier) = (store.clone(), tier.clone());
-                    runtime.spawn(async move {
-                        loop {
-                            let _ = outcome(store.charge(&[Charge::new(&tier, b"key", &quota)])).await;
-                            tokio::task::yield_now().await;
-                        }
-                    });
-                }
-            }
-            std::thread::sleep(Duration::from_micros(20 * round));
-            drop(runtime);
-        }
-        sender.send(()).unwrap();
-    });
-    ended.recv_timeout(6 * PATIENT).expect("every runtime ends");
-}
-
-/// No length of time is too long to be waited for.
-#[tokio::test]
-async fn limits_may_be_anything() {
-    let server = Server::start();
-    let (tier, quota) = (TierId::new("", "tier"), Quota::new(100, MINUTE));
-    let charge = [Charge::new(&tier, b"key", &quota)];
-    let store = RedisStore::new(server.url()).unwrap();
-    let patient = store.deadline(Duration::MAX).connect_timeout(Duration::MAX);
-    assert_eq!(source(&outcome(patient.charge(&charge)).await), Source::Store);
-    let sentinel = RedisStore::sentinel([server.url()], "none").unwrap();
-    let hasty = sentinel.deadline(Duration::ZERO).connect_timeout(Duration::MAX);
-    assert_eq!(source(&outcome(hasty.charge(&charge)).await), Source::Local);
 }
 
 /// With a certificate of the test's own, which a client is handed in with.

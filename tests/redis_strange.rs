@@ -192,6 +192,31 @@ async fn huge_numbers_are_passed_on() {
     assert_eq!(decision.remaining(), i64::MAX as u64);
 }
 
+/// A charge that got no answer may have been made: it is never sent again, over whatever connection, nor given back.
+#[tokio::test]
+async fn an_unknown_outcome_is_left_alone() {
+    let (tier, quota) = (TierId::new("", "tier"), Quota::per_minute(10));
+    for no_answer in [&b""[..], b"*8\r\n:1\r\n"] {
+        let received = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&received);
+        let stranger = Stranger::answering(move |_| match count.fetch_add(1, Ordering::SeqCst) {
+            0 => no_answer.to_vec(),
+            _ => array(&["1800000000000000", "0", "0", "9", "0", "1", "1", "1"]),
+        })
+        .await;
+        let store = stranger.store();
+        let charge = [Charge::new(&tier, b"key", &quota)];
+        let unanswered = outcome(store.charge(&charge)).await;
+        assert_eq!(unanswered.decisions()[0].source(), Source::Local);
+        for _ in 0..10 {
+            let _ = outcome(store.charge(&charge)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let stats = store.stats();
+        assert!(received.load(Ordering::SeqCst) <= 11 - stats.skipped, "{stats:?}");
+    }
+}
+
 /// Random bytes, random cuts of good answers: a decision for each call, whatever comes.
 #[tokio::test]
 async fn any_bytes_are_survived() {

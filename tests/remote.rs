@@ -164,6 +164,25 @@ async fn processes_share_the_rate_while_the_store_is_away() {
     }
 }
 
+/// A store that fails now and then is no way around the quota: what it admits, and one burst here.
+#[tokio::test]
+async fn a_store_that_comes_and_goes_admits_no_more() {
+    let tier = TierId::new("", "tier");
+    for (nth, quota) in algorithms(10).iter().enumerate() {
+        let clock = ManualClock::new();
+        let remote = Remote::new(&clock);
+        let store = fallback(&remote, &clock, 1);
+        let key = [nth as u8];
+        let mut admitted = 0;
+        for round in 0..200 {
+            remote.go_away(round % 10 != 0);
+            let decided = outcome(store.charge(&[Charge::new(&tier, &key, quota)])).await;
+            admitted += u64::from(decided.is_charged());
+        }
+        assert!((10..=20).contains(&admitted), "{quota:?}: {admitted}");
+    }
+}
+
 /// Local tiers are charged all or nothing among themselves; any that denies denies; those that allow do not count.
 #[tokio::test]
 async fn failure_modes_add_up() {
@@ -198,6 +217,7 @@ async fn failure_modes_add_up() {
     };
     for admitted in [true, true, false, false] {
         let decided = outcome(store.charge(&[local[0], allow, local[1]])).await;
+        assert_eq!(decided.now(), clock.now(), "some clock tells when");
         let narrow = if admitted { Answer::Admits } else { Answer::Refuses };
         assert_eq!(answers(&decided), [Answer::Admits, Answer::Failed, narrow]);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -31,7 +31,9 @@ use super::{Answer, Asked, Charge, Decision, FailureMode, INLINE, MemoryStore, O
 /// # How it decides
 ///
 /// 1. What the store answers, it passes on. What the store tells of an account it takes over into a memory store of its
-///    own, which so knows what everybody has used, not only this process.
+///    own, which so knows what everybody has used, not only this process. As long as something counts that was admitted
+///    locally, of which the store knows nothing, it takes over only what is stricter: so a store that fails now and then
+///    is no way around the quota.
 /// 2. If charges fail and one of them [denies](FailureMode::Deny), they stay failed.
 /// 3. Otherwise those that are to be decided locally are charged in memory, all or nothing among themselves, under their
 ///    quotas stretched over the number of replicas: with 4 of them, 100 per minute are 100 per 4 minutes in each.
@@ -95,10 +97,21 @@ impl From<u32> for Replicas {
 }
 
 /// What decides in the store's place.
-#[derive(Clone)]
 struct StandIn {
     memory: MemoryStore,
     replicas: Replicas,
+    /// Until when, by the memory's clock, something counts that was admitted here and that the store does not know of.
+    counts_until: AtomicU64,
+}
+
+impl StandIn {
+    const fn new(memory: MemoryStore, replicas: Replicas) -> Self {
+        Self {
+            memory,
+            replicas,
+            counts_until: AtomicU64::new(0),
+        }
+    }
 }
 
 impl<St> Fallback<St> {
@@ -107,24 +120,21 @@ impl<St> Fallback<St> {
     pub fn new(store: St) -> Self {
         Self {
             store,
-            stand_in: Arc::new(StandIn {
-                memory: MemoryStore::new(),
-                replicas: Replicas::new(1),
-            }),
+            stand_in: Arc::new(StandIn::new(MemoryStore::new(), Replicas::new(1))),
         }
     }
 
     /// How many processes share the quotas: a number, or a [`Replicas`] that is changed later.
     #[must_use]
     pub fn replicas(mut self, replicas: impl Into<Replicas>) -> Self {
-        Arc::make_mut(&mut self.stand_in).replicas = replicas.into();
+        self.stand_in = Arc::new(StandIn::new(self.stand_in.memory.clone(), replicas.into()));
         self
     }
 
     /// Decides locally in this memory store. It must not be shared with a layer, which would mix the counts.
     #[must_use]
     pub fn local(mut self, memory: MemoryStore) -> Self {
-        Arc::make_mut(&mut self.stand_in).memory = memory;
+        self.stand_in = Arc::new(StandIn::new(memory, self.stand_in.replicas.clone()));
         self
     }
 
@@ -190,6 +200,7 @@ impl StandIn {
             .decisions()
             .iter()
             .filter(|decision| decision.answer() != Answer::Failed);
+        let is_answered = answered.clone().next().is_some();
         let is_refused = answered.into_iter().any(|decision| decision.answer() != Answer::Admits);
 
         let (mut now, mut decisions) = outcome.into_parts();
@@ -208,8 +219,16 @@ impl StandIn {
             for (nth, decision) in local.iter().zip(decided.decisions()) {
                 decisions[*nth] = *decision;
             }
+            if decided.is_charged() {
+                let resets = decided.decisions().iter().map(Decision::reset_after_micros).max();
+                let until = decided.now().as_micros().saturating_add(resets.unwrap_or_default());
+                self.counts_until.fetch_max(until, Ordering::Relaxed);
+            }
+            if !is_answered {
+                now = decided.now();
+            }
             if is_whole {
-                (now, marks) = (decided.now(), decided.into_marks());
+                marks = decided.into_marks();
             }
         }
         Outcome::from_parts(now, decisions, marks)
@@ -218,6 +237,8 @@ impl StandIn {
     /// Takes over what the store itself has told of accounts that may have to be decided on here.
     fn learn(&self, charges: &[Charge<'_>], outcome: &Outcome) {
         let replicas = self.replicas.get();
+        let counts_until = self.counts_until.load(Ordering::Relaxed);
+        let keeps_less = counts_until > 0 && self.memory.now().as_micros() < counts_until;
         for (charge, decision) in charges.iter().zip(outcome.decisions()) {
             let told = matches!(decision.answer(), Answer::Admits | Answer::Refuses | Answer::NeverFits);
             if told && decision.source() == Source::Store && charge.on_failure == FailureMode::Local {
@@ -227,7 +248,7 @@ impl StandIn {
                     quota: &quota,
                     ..*charge
                 };
-                self.memory.tell(&charge, decision.remaining(), reset_after);
+                self.memory.tell(&charge, decision.remaining(), reset_after, keeps_less);
             }
         }
     }

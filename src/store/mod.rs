@@ -77,7 +77,7 @@ pub use self::{
 ///         if charges.iter().all(|charge| charge.key != self.banned) {
 ///             return self.inner.charge(charges);
 ///         }
-///         // Asked for nothing, the inner store tells the time.
+///         // Asked for nothing, a memory store tells the time.
 ///         let Asked::Now(asked) = self.inner.charge(&[]) else {
 ///             return Asked::Now(Outcome::failed(charges.len()));
 ///         };

@@ -35,7 +35,7 @@ use super::{Answer, Asked, Charge, Decision, INLINE, Outcome, Receipt, Source, S
 ///
 /// # Defaults
 ///
-/// - [`capacity`](Self::capacity): 16,384 refusals, 1 MB once they are needed.
+/// - [`capacity`](Self::capacity): 16,384 refusals, 1.2 MB once they are needed.
 /// - [`clock`](Self::clock): [`SystemClock`].
 pub struct RefusalCache<St> {
     store: St,
@@ -71,6 +71,7 @@ type Questions = SmallVec<[Question; INLINE]>;
 /// In microseconds.
 const LONGEST: u64 = 1_000_000;
 const CAPACITY: usize = 16_384;
+const MOST: usize = 1 << 24;
 const SHARDS: usize = 64;
 const WAYS: usize = 4;
 
@@ -84,9 +85,10 @@ impl<St> RefusalCache<St> {
         }
     }
 
-    /// How many refusals are remembered at most, rounded up to a multiple of 256; 0 remembers none.
+    /// How many refusals are remembered at most, rounded up to a multiple of 256, and no more than 2²⁴; 0 remembers none.
     #[must_use]
     pub fn capacity(mut self, capacity: usize) -> Self {
+        let capacity = capacity.min(MOST);
         self.memory = Arc::new(Memory::new(Arc::clone(&self.memory.clock), capacity));
         self
     }

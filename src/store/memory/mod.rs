@@ -54,7 +54,7 @@ use std::task::{Context, Poll};
 use smallvec::SmallVec;
 
 use crate::algorithm::Terms;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, Timestamp};
 
 use self::fingerprint::Fingerprint;
 use self::locked::{Locked, Place, Question};
@@ -160,12 +160,16 @@ impl MemoryStore {
         self.inner.tables.iter().map(Table::usage).collect()
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
     /// Takes over what another store tells of the account of `charge`: what remains, and in how many microseconds it
-    /// resets.
-    pub(crate) fn tell(&self, charge: &Charge<'_>, remaining: u64, reset_after: u64) {
+    /// resets. Not if `keeps_less` and less remains here.
+    pub(crate) fn tell(&self, charge: &Charge<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
         let mut locked = self.lock(std::slice::from_ref(charge));
         let (shard, question) = locked.account(0, self.inner.clock.now(), 0);
-        shard.tell(&question, remaining, reset_after);
+        shard.tell(&question, remaining, reset_after, keeps_less);
     }
 
     /// Finds the accounts, does all work that needs no lock, and locks them.

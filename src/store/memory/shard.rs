@@ -59,8 +59,8 @@ impl Shard {
     }
 
     /// Takes over what another store tells of the account.
-    pub(super) fn tell(&mut self, question: &Question<'_>, remaining: u64, reset_after: u64) {
-        whichever!(self, slots => slots.tell(question, remaining, reset_after));
+    pub(super) fn tell(&mut self, question: &Question<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
+        whichever!(self, slots => slots.tell(question, remaining, reset_after, keeps_less));
     }
 
     /// Forgets an account other than the one in question; whether there was one.

@@ -106,8 +106,9 @@ impl<A: Account> Slots<A> {
         }
     }
 
-    /// Puts an account in the place of the one there is, if any; a new one is worth keeping only if it counts.
-    pub(super) fn tell(&mut self, question: &Question<'_>, remaining: u64, reset_after: u64) {
+    /// Puts an account in the place of the one there is, if any and, if so asked, if that leaves more; a new one is worth keeping
+    /// only if it counts.
+    pub(super) fn tell(&mut self, question: &Question<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
         let Question { terms, real, table, .. } = question;
         let index = match self.find(question.fingerprint) {
             Some(index) => index,
@@ -115,6 +116,12 @@ impl<A: Account> Slots<A> {
             None => self.open(question),
         };
         let account = &mut self.slots[index].account;
+        if keeps_less {
+            let reading = account.read(terms, *real);
+            if account.look(&reading, terms, *real, 0).remaining() <= remaining {
+                return;
+            }
+        }
         let entries_before = account.entries();
         *account = A::told(terms, *real, remaining, reset_after);
         table.count_entries(entries_before, account.entries());

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-/// Why a [`RedisStore`](super::RedisStore) cannot be made, or could not decide. It names no key, address or password.
+/// Why a [`RedisStore`](super::RedisStore) cannot be made, or could not decide. As text it names no key, address
+/// or password; its source, what the client says, may name an address.
 #[derive(Clone, Debug)]
 pub struct RedisStoreError {
     kind: Kind,
@@ -26,6 +27,20 @@ pub(super) enum Kind {
     Server,
     Reply(&'static str),
     NoRuntime,
+}
+
+impl Kind {
+    /// What a script met with, in words: that it lacks a right, and until Redis 7 anything.
+    fn of_script(detail: &str) -> Self {
+        let says = |words: &[&str]| words.iter().any(|words| detail.contains(words));
+        if says(&["ACL failure in script", "can't run this command", "-NOPERM"]) {
+            Self::Denied
+        } else if says(&["-READONLY", "-MISCONF", "-NOREPLICAS", "-MASTERDOWN", "-LOADING"]) {
+            Self::Unavailable
+        } else {
+            Self::Server
+        }
+    }
 }
 
 impl RedisStoreError {
@@ -65,6 +80,7 @@ impl RedisStoreError {
             (ErrorKind::Io, _) if error.is_timeout() => Kind::Timeout,
             (ErrorKind::Io, _) => Kind::Disconnected,
             (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) => Kind::Reply("it is not of the protocol"),
+            (_, Some("ERR")) => Kind::of_script(error.detail().unwrap_or_default()),
             _ => Kind::Server,
         };
         Self {

@@ -4,20 +4,21 @@
 //!            first request                     connected
 //!   Idle ───────────────────▶ Connecting ───────────────────▶ Up
 //!                              │      ▲                        │  the connection breaks: Connecting
-//!                     it fails │      │ nothing failed lately  │  too many timeouts in a row, or the server
-//!                              ▼      │                        │  serves nobody: Down
+//!                     it fails │      │ it had lasted a while  │  too many calls in a row get no answer, or the
+//!                              ▼      │                        │  server serves nobody: Down
 //!                             Down ◀──┴────────────────────────┘
-//!                              └── a background task tries again, ever more seldom, until it is Up
+//!                              └── a keeper tries again, ever more seldom, until it is Up
 //! ```
 //!
 //! Only in `Connecting` and `Up` does a request wait, within its deadline; in `Down` none does. There is one connection, and
-//! at most one task that makes a new one.
+//! at most one keeper that makes a new one. While it is `Up`, a watch sees to it that a connection of which nothing is heard is
+//! found out by us rather than by a request: `keeper.rs`.
 
 use std::mem;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
@@ -25,25 +26,28 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time;
 
-use crate::{random, trace};
+use crate::trace;
 
 use super::error::{Kind, RedisStoreError};
+use super::keeper;
 use super::node::Node;
 use super::stats::{Counters, one_more};
 use super::{reply::Reply, script};
 
 pub(super) struct Link {
-    node: Node,
-    limits: Limits,
-    /// Asked of a new connection before it is used.
-    probe: Cmd,
+    pub(super) node: Node,
+    pub(super) limits: Limits,
+    /// Asked of a new connection before it is used, and of one that nobody has used for a while.
+    pub(super) probe: Cmd,
     state: Mutex<State>,
     /// The state is another.
     changed: Notify,
     /// Calls that failed in a row, over the connection that there is.
     failures: AtomicU32,
-    /// Connections that were made, or tried, since the last call that was answered.
-    attempts: AtomicU32,
+    /// Attempts to get into service since a connection last lasted a while.
+    pub(super) attempts: AtomicU32,
+    /// How often it got there.
+    generations: AtomicU64,
     in_flight: AtomicUsize,
     /// Held while the script is sent, so that only one of many calls does.
     loading: tokio::sync::Mutex<()>,
@@ -67,22 +71,31 @@ enum State {
     Idle,
     /// Being connected to; whoever comes may wait for it.
     Connecting,
-    Up {
-        connection: MultiplexedConnection,
-        /// Which of all connections it is.
-        number: u64,
-    },
+    Up(Service),
     /// Known to be down; nobody waits.
     Down,
 }
 
+/// A connection that is used.
+struct Service {
+    connection: MultiplexedConnection,
+    generation: u64,
+    since: Instant,
+    /// Makes its watch look: whether there is an answer, and whether this is still there.
+    signal: Arc<Notify>,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.signal.notify_one();
+    }
+}
+
+/// A connection that has lasted so long was a good one: if it breaks, the next one is tried at once.
+const LASTING: Duration = Duration::from_secs(1);
+
 /// Failures in a row after which Redis is taken to be down. One late answer is no outage.
 const TRIP: u32 = 5;
-
-/// The pause before the second attempt; it doubles with each …
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// … up to this, with up to a quarter more at random, so that a fleet does not come back all at once.
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl Link {
     pub(super) fn new(node: Node, limits: Limits, probe: Cmd) -> Arc<Self> {
@@ -94,6 +107,7 @@ impl Link {
             changed: Notify::new(),
             failures: AtomicU32::new(0),
             attempts: AtomicU32::new(0),
+            generations: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             loading: tokio::sync::Mutex::new(()),
             counters: Counters::default(),
@@ -120,24 +134,29 @@ impl Link {
 
     /// Makes a call of so many charges. An error is counted, and has its consequences.
     pub(super) async fn call(self: &Arc<Self>, cmd: &Cmd, charges: usize) -> Result<Reply, RedisStoreError> {
-        let permit = self.enter().inspect_err(|error| self.counters.count(error))?;
+        let permit = self.enter().inspect_err(|error| {
+            self.counters.count(error);
+            self.note(error);
+        })?;
         let mut used = None;
         let call = async {
-            let (mut connection, number) = self.connection().await?;
-            used = Some(number);
+            let (mut connection, generation) = self.connection().await?;
+            used = Some(generation);
             let value = self.evaluate(&mut connection, cmd).await?;
             Reply::parse(&value, charges)
         };
         let result = in_time(self.limits.deadline, call).await;
-        drop(permit);
+        permit.leave();
         match &result {
             Ok(reply) => {
-                self.failures.store(0, Ordering::Relaxed);
-                self.attempts.store(0, Ordering::Relaxed);
+                self.answered(used);
                 one_more(&self.counters.answered);
                 self.counters.healed.fetch_add(reply.healed, Ordering::Relaxed);
             }
-            Err(error) => self.fail(error, used),
+            Err(error) => {
+                self.counters.count(error);
+                self.fail(error, used);
+            }
         }
         result
     }
@@ -157,10 +176,9 @@ impl Link {
         if Handle::try_current().is_err() {
             return Err(RedisStoreError::new(Kind::NoRuntime));
         }
-        let permit = Permit {
-            in_flight: &self.in_flight,
-        };
+        let permit = Permit { link: self };
         if self.in_flight.fetch_add(1, Ordering::Relaxed) >= self.limits.in_flight {
+            permit.leave();
             return Err(RedisStoreError::new(Kind::Overload));
         }
         Ok(permit)
@@ -175,7 +193,7 @@ impl Link {
             let is_idle = {
                 let mut state = self.state();
                 match &*state {
-                    State::Up { connection, number } => return Ok((connection.clone(), *number)),
+                    State::Up(service) => return Ok((service.connection.clone(), service.generation)),
                     State::Down => return Err(RedisStoreError::new(Kind::Down)),
                     // A runtime that ends takes no more tasks.
                     State::Idle if has_spawned => return Err(RedisStoreError::new(Kind::NoRuntime)),
@@ -187,7 +205,7 @@ impl Link {
                 }
             };
             if is_idle {
-                self.spawn_keeper();
+                keeper::spawn(self, None);
                 has_spawned = true;
             }
             changed.await;
@@ -195,7 +213,11 @@ impl Link {
     }
 
     /// The one command that may be sent twice: a server without the script has not run it.
-    async fn evaluate(&self, connection: &mut MultiplexedConnection, cmd: &Cmd) -> Result<Value, RedisStoreError> {
+    pub(super) async fn evaluate(
+        &self,
+        connection: &mut MultiplexedConnection,
+        cmd: &Cmd,
+    ) -> Result<Value, RedisStoreError> {
         let loads_before = self.loads();
         let result = cmd.query_async(connection).await.map_err(RedisStoreError::of);
         match result {
@@ -223,164 +245,149 @@ impl Link {
         self.counters.script_loads.load(Ordering::Relaxed)
     }
 
-    fn fail(self: &Arc<Self>, error: &RedisStoreError, used: Option<u64>) {
-        self.counters.count(error);
+    /// Something was answered over the connection of that generation.
+    pub(super) fn answered(&self, used: Option<u64>) {
+        if used == Some(self.generations.load(Ordering::Relaxed)) {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Something was not, or not well.
+    pub(super) fn fail(self: &Arc<Self>, error: &RedisStoreError, used: Option<u64>) {
         if error.kind() == Kind::Down {
             return;
         }
         self.note(error);
-        let mut state = self.state();
-        let (is_up, is_current) = match &*state {
-            State::Up { number, .. } => (true, used == Some(*number)),
-            State::Connecting => (false, used.is_none()),
-            State::Idle | State::Down => (false, false),
-        };
-        // Of a connection that has been replaced meanwhile it tells nothing new.
-        if !is_current {
-            return;
+        if error.kind() == Kind::Server {
+            // It answers, if not what it should; nobody waits for it in vain.
+            return self.answered(used);
         }
+        let state = self.state();
+        let service = match &*state {
+            State::Up(service) if used == Some(service.generation) => Some(service),
+            State::Connecting if used.is_none() => None,
+            // Of a connection that has been replaced meanwhile it tells nothing new.
+            _ => return,
+        };
+        let is_up = service.is_some();
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
-        if failures >= TRIP || (is_up && error.concerns_all()) {
-            self.enter_outage(state);
-        } else if is_up && error.breaks_connection() {
-            *state = State::Connecting;
-            drop(state);
-            self.changed.notify_waiters();
+        let is_outage = failures >= TRIP || (is_up && error.concerns_all());
+        let is_broken = error.breaks_connection();
+        let next = if is_outage {
+            State::Down
+        } else if is_up && is_broken {
+            State::Connecting
         } else {
             return;
+        };
+        if service.is_some_and(|service| service.since.elapsed() > LASTING) {
+            self.attempts.store(0, Ordering::Relaxed);
         }
+        let before = self.change(state, next);
         if is_up {
-            self.spawn_keeper();
+            // What is only late may be of use again; a replica, say, is not.
+            let late = before.filter(|_| !is_broken && !error.concerns_all());
+            keeper::spawn(self, late);
         }
     }
 
-    fn note(&self, error: &RedisStoreError) {
+    pub(super) fn note(&self, error: &RedisStoreError) {
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
     }
 
     /// From here on nobody waits.
-    fn enter_outage(&self, mut state: MutexGuard<'_, State>) {
-        let before = mem::replace(&mut *state, State::Down);
+    pub(super) fn enter_outage(&self) {
+        self.change(self.state(), State::Down);
+    }
+
+    /// The connection is used from now on; by which generation it is known, and what its watch waits for.
+    pub(super) fn enter_service(&self, connection: MultiplexedConnection) -> (u64, Arc<Notify>) {
+        let state = self.state();
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed) + 1;
+        self.failures.store(0, Ordering::Relaxed);
+        let signal = Arc::new(Notify::new());
+        let service = Service {
+            connection,
+            generation,
+            since: Instant::now(),
+            signal: Arc::clone(&signal),
+        };
+        self.change(state, State::Up(service));
+        (generation, signal)
+    }
+
+    /// Nobody is connecting any more.
+    pub(super) fn enter_idleness(&self) {
+        let state = self.state();
+        if matches!(*state, State::Connecting | State::Down) {
+            self.change(state, State::Idle);
+        }
+    }
+
+    /// The connection of that generation, if it is still used.
+    pub(super) fn used(&self, generation: u64) -> Option<MultiplexedConnection> {
+        match &*self.state() {
+            State::Up(service) if service.generation == generation => Some(service.connection.clone()),
+            _ => None,
+        }
+    }
+
+    /// Enters another state, and only then, without the lock, tells of it; the connection that was used before.
+    fn change(&self, mut state: MutexGuard<'_, State>, to: State) -> Option<MultiplexedConnection> {
+        let (is_down, is_up) = (matches!(to, State::Down), matches!(to, State::Up(_)));
+        let before = mem::replace(&mut *state, to);
         drop(state);
-        if !matches!(before, State::Down) {
+        let was_down = matches!(before, State::Down);
+        if is_down && !was_down {
             one_more(&self.counters.outages);
             if let Some(error) = self.last_error() {
                 trace::store_down(&error);
             }
         }
-        self.changed.notify_waiters();
-    }
-
-    fn enter_service(&self, connection: MultiplexedConnection) {
-        let number = self.counters.connects.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut state = self.state();
-        self.failures.store(0, Ordering::Relaxed);
-        let before = mem::replace(&mut *state, State::Up { connection, number });
-        drop(state);
-        if matches!(before, State::Down) {
+        if was_down && is_up {
             trace::store_up();
         }
         self.changed.notify_waiters();
-    }
-
-    /// Never with the state in hand: a runtime that ends drops the keeper at once, which takes it.
-    fn spawn_keeper(self: &Arc<Self>) {
-        tokio::spawn(keep(Keeper {
-            link: Arc::downgrade(self),
-            is_done: false,
-        }));
-    }
-
-    /// A connection over which the script has answered, in time.
-    async fn connect(&self) -> Result<MultiplexedConnection, RedisStoreError> {
-        let Limits { connect, in_flight, .. } = self.limits;
-        let mut connection = self.node.connect(connect, in_flight).await?;
-        // Once for the script to be there, and once for the time it takes.
-        in_time(connect, self.evaluate(&mut connection, &self.probe)).await?;
-        let probe = self.probe.query_async::<Value>(&mut connection);
-        let value = in_time(self.limits.deadline, async { probe.await.map_err(RedisStoreError::of) }).await?;
-        Reply::parse(&value, 0)?;
-        Ok(connection)
+        match before {
+            State::Up(service) => Some(service.connection.clone()),
+            _ => None,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// The pause before the next attempt; none before the first.
-    fn pause(&self) -> Option<Duration> {
-        let attempts = self.attempts.fetch_add(1, Ordering::Relaxed);
-        let doublings = attempts.checked_sub(1)?.min(16);
-        let pause = (FIRST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE);
-        let spread = random::below(pause.as_micros() as u64 / 4 + 1, random::seed());
-        Some(pause + Duration::from_micros(spread))
+/// A place among the calls in flight.
+struct Permit<'a> {
+    link: &'a Link,
+}
+
+impl Permit<'_> {
+    /// The call has come to its end.
+    fn leave(self) {
+        self.link.in_flight.fetch_sub(1, Ordering::Relaxed);
+        mem::forget(self);
     }
 }
 
-/// Makes a new connection, however long it takes.
-async fn keep(mut keeper: Keeper) {
-    // Once nobody has the store any more, there is nothing to connect.
-    while let Some(link) = keeper.link.upgrade() {
-        if let Some(pause) = link.pause() {
-            link.enter_outage(link.state());
-            drop(link);
-            time::sleep(pause).await;
-        }
-        let Some(link) = keeper.link.upgrade() else {
-            return;
-        };
-        match link.connect().await {
-            Ok(connection) => {
-                keeper.is_done = true;
-                link.enter_service(connection);
-                return;
-            }
-            Err(error) => {
-                link.note(&error);
-                link.enter_outage(link.state());
-            }
+/// Nobody waits for the call any more, perhaps for want of patience: somebody else should see whether there is an answer.
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.link.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if let State::Up(service) = &*self.link.state() {
+            service.signal.notify_one();
         }
     }
 }
 
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, RedisStoreError>>,
 ) -> Result<T, RedisStoreError> {
     match time::timeout(limit, work).await {
         Ok(result) => result,
         Err(_) => Err(RedisStoreError::new(Kind::Timeout)),
-    }
-}
-
-/// Whoever is connecting. If its runtime ends before it is done, somebody else must go on.
-struct Keeper {
-    link: Weak<Link>,
-    is_done: bool,
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        if !self.is_done
-            && let Some(link) = self.link.upgrade()
-        {
-            let mut state = link.state();
-            if matches!(*state, State::Connecting | State::Down) {
-                *state = State::Idle;
-                drop(state);
-                link.changed.notify_waiters();
-            }
-        }
-    }
-}
-
-/// A place among the calls in flight.
-struct Permit<'a> {
-    in_flight: &'a AtomicUsize,
-}
-
-impl Drop for Permit<'_> {
-    fn drop(&mut self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

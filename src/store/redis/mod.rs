@@ -10,10 +10,11 @@
 //!
 //! - Every call has a [deadline](RedisStore::deadline), which covers all that belongs to it: waiting for a connection, sending
 //!   the script, the answer.
-//! - Five failures in a row, a connection that cannot be made, or a server that serves nobody (it loads, is busy with a
-//!   script, is a replica, denies access) are an outage. From then on no request waits: a background task connects anew, at
-//!   first at once and then at ever longer intervals of up to 0.63 s, and ends the outage once the script answers within the
-//!   deadline.
+//! - Five calls in a row without an answer, a connection that cannot be made, or a server that serves nobody (it loads, is busy
+//!   with a script, is a replica, denies access) are an outage. From then on no request waits: a background task tries the
+//!   connection again or makes a new one, at first at once and then at ever longer intervals of up to 0.6 s, and ends the
+//!   outage once the script answers within the deadline.
+//! - A connection that was idle for 5 s, or that a caller gave up waiting for, is probed in the background.
 //! - What a call that got no answer has charged is unknown: it is neither repeated nor given back.
 //! - There is one connection, and a [bound](RedisStore::max_in_flight) on the calls that wait for it.
 //! - What Redis does not decide is decided by the tier's [`FailureMode`](super::FailureMode): locally by default, by a
@@ -27,6 +28,7 @@
 
 mod call;
 mod error;
+mod keeper;
 mod link;
 mod names;
 mod node;
@@ -83,13 +85,16 @@ use super::{
 ///
 /// - [`deadline`](Self::deadline): 50 ms, many times what a healthy Redis in the same network takes, and little beside what a
 ///   request takes.
-/// - [`connect_timeout`](Self::connect_timeout): 1 s. No request waits for it.
-/// - [`max_in_flight`](Self::max_in_flight): 1,024 calls, which at 1 ms each are a million decisions per second.
+/// - [`connect_timeout`](Self::connect_timeout): 1 s. No request waits for it beyond its deadline.
+/// - [`max_in_flight`](Self::max_in_flight): 1,024 calls.
 /// - [`replicas`](Self::replicas): 1. Set it, or each process will admit the whole quota while Redis is away.
 /// - [`local`](Self::local): [`MemoryStore::new`].
 /// - [`remembered_refusals`](Self::remembered_refusals): 16,384, see [`RefusalCache`].
 /// - [`prefix`](Self::prefix): `throttle`.
 /// - [`secret`](Self::secret): none, so that all processes agree. [`readable_keys`](Self::readable_keys): off.
+///
+/// Set all of them before you connect: [`deadline`](Self::deadline), [`connect_timeout`](Self::connect_timeout),
+/// [`max_in_flight`](Self::max_in_flight), and what keys are called by make it another store, which connects anew.
 #[derive(Clone)]
 pub struct RedisStore {
     config: Config,
@@ -166,16 +171,16 @@ impl RedisStore {
         self.link().connected().await
     }
 
-    /// How long a call may take, with all that belongs to it. What takes longer has failed.
+    /// How long a call may take, with all that belongs to it, at least 1 ms. What takes longer has failed.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
-        self.set(|config| config.limits.deadline = deadline)
+        self.set(|config| config.limits.deadline = deadline.max(SHORTEST))
     }
 
-    /// How long the background task gives a connection to be made.
+    /// How long the background task gives a connection to be made, at least 1 ms.
     #[must_use]
     pub fn connect_timeout(self, timeout: Duration) -> Self {
-        self.set(|config| config.limits.connect = timeout)
+        self.set(|config| config.limits.connect = timeout.max(SHORTEST))
     }
 
     /// How many calls may wait for Redis at a time, at least 1; further ones fail at once.
@@ -188,19 +193,19 @@ impl RedisStore {
     /// that is changed later.
     #[must_use]
     pub fn replicas(self, replicas: impl Into<Replicas>) -> Self {
-        self.set(|config| config.replicas = replicas.into())
+        self.set_around(|config| config.replicas = replicas.into())
     }
 
     /// Decides locally in this memory store. It must not be shared with a layer, which would mix the counts.
     #[must_use]
     pub fn local(self, memory: MemoryStore) -> Self {
-        self.set(|config| config.local = memory)
+        self.set_around(|config| config.local = memory)
     }
 
     /// How many refusals are remembered, so that Redis is not asked again for a moment; 0 for none. See [`RefusalCache`].
     #[must_use]
     pub fn remembered_refusals(self, refusals: usize) -> Self {
-        self.set(|config| config.remembered = refusals)
+        self.set_around(|config| config.remembered = refusals)
     }
 
     /// What all keys in Redis begin with.
@@ -273,12 +278,23 @@ impl RedisStore {
         Self::with(self.config)
     }
 
+    /// Sets what is around the connection, which stays.
+    fn set_around(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        let remote = self.remote().clone();
+        Self::around(remote, self.config)
+    }
+
     fn with(config: Config) -> Self {
         let remote = Remote {
             link: Link::new(config.node.clone(), config.limits, call::probe(&config.names)),
             names: Arc::new(config.names.clone()),
             times: config.times.clone(),
         };
+        Self::around(remote, config)
+    }
+
+    fn around(remote: Remote, config: Config) -> Self {
         let cache = RefusalCache::new(remote).capacity(config.remembered);
         let store = Fallback::new(cache)
             .local(config.local.clone())
@@ -286,8 +302,12 @@ impl RedisStore {
         Self { config, store }
     }
 
-    fn link(&self) -> &Arc<Link> {
-        &self.store.get_ref().get_ref().link
+    const fn remote(&self) -> &Remote {
+        self.store.get_ref().get_ref()
+    }
+
+    const fn link(&self) -> &Arc<Link> {
+        &self.remote().link
     }
 }
 
@@ -315,6 +335,9 @@ impl fmt::Debug for RedisStore {
             .finish_non_exhaustive()
     }
 }
+
+/// No time is too short to be waited for.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Redis alone, without what is around it.
 #[derive(Clone)]

@@ -58,9 +58,9 @@ impl Names {
         name
     }
 
-    /// Two keys that are never written, in different slots of a cluster.
+    /// Two keys of no account, in different slots of a cluster. The first is written, for an instant.
     pub(super) fn of_probe(&self) -> [String; 2] {
-        ["a", "b"].map(|tag| format!("{}:{{{tag}}}", self.prefix))
+        ["a", "b"].map(|tag| format!("{}:*:{{{tag}}}", self.prefix))
     }
 
     fn of_tier(&self, tier: &TierId) -> String {

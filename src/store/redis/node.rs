@@ -5,14 +5,19 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClient, SentinelServerType};
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo};
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo};
 use tokio::sync::Mutex;
 use tokio::time;
 
 use super::error::{Kind, RedisStoreError};
 
+/// Beyond this, calls wait before they are queued.
+const LONGEST_QUEUE: usize = 65_536;
+
 /// Sentinels that may be asked in vain before one answers.
 const SENTINELS: u32 = 8;
+/// What the client gives each of them.
+const SENTINEL: Duration = Duration::from_millis(1_500);
 
 /// A server, or sentinels that know one.
 #[derive(Clone)]
@@ -55,21 +60,20 @@ impl Node {
         timeout: Duration,
         buffer: usize,
     ) -> Result<MultiplexedConnection, RedisStoreError> {
+        super::tls::prepare();
         let client = match self {
             Self::Server(client) => Client::clone(client),
             Self::Sentinels(sentinels) => {
                 let mut sentinels = sentinels.lock().await;
                 // Some of them may be out of reach, and each takes its time.
-                let asked = time::timeout(timeout.saturating_mul(SENTINELS), sentinels.async_get_client()).await;
+                let patience = timeout.max(SENTINEL).saturating_mul(SENTINELS);
+                let asked = time::timeout(patience, sentinels.async_get_client()).await;
                 asked
                     .map_err(|_| RedisStoreError::new(Kind::Timeout))?
                     .map_err(RedisStoreError::of)?
             }
         };
         let info = client.get_connection_info().clone();
-        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-            super::tls::prepare();
-        }
         // A small command must not wait for more to send.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp)).map_err(RedisStoreError::of)?;
@@ -77,7 +81,7 @@ impl Node {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(None)
-            .set_pipeline_buffer_size(buffer);
+            .set_pipeline_buffer_size(buffer.min(LONGEST_QUEUE));
         let connected = time::timeout(timeout, client.get_multiplexed_async_connection_with_config(&config)).await;
         connected
             .map_err(|_| RedisStoreError::new(Kind::Timeout))?
@@ -91,9 +95,10 @@ fn address(url: &str) -> Result<redis::ConnectionInfo, RedisStoreError> {
         .split_once("://")
         .map_or("", |(scheme, _)| scheme)
         .to_ascii_lowercase();
-    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    if scheme.contains("cluster") || host.contains(',') {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+    if scheme.contains("cluster") || hosts.contains(',') {
         return Err(RedisStoreError::new(Kind::Cluster));
     }
     let info = url.into_connection_info().map_err(RedisStoreError::of)?;
