@@ -8,22 +8,15 @@ mod support;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use support::Random;
 #[cfg(feature = "redis-tls")]
 use support::redis::Folder;
 use support::redis::{PATIENT, Sentinel, Server, ask, free_port, until};
+use support::{Random, outcome};
 use tokio::task::JoinSet;
 use tower_throttle::Quota;
 use tower_throttle::store::{Answer, Asked, Charge, FailureMode, Outcome, RedisStore, Source, Store, TierId};
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-async fn outcome<F: Future<Output = Outcome>>(asked: Asked<F>) -> Outcome {
-    match asked {
-        Asked::Now(outcome) => outcome,
-        Asked::Later(outcome) => outcome.await,
-    }
-}
 
 fn store(server: &Server) -> RedisStore {
     RedisStore::new(server.url()).unwrap().deadline(PATIENT)

@@ -7,18 +7,12 @@ mod support;
 
 use std::time::Duration;
 
+use support::outcome;
 use support::redis::{PATIENT, Server, free_port, until};
 use tower_throttle::Quota;
-use tower_throttle::store::{Asked, Charge, Outcome, RedisStore, Source, Store, TierId};
+use tower_throttle::store::{Charge, Outcome, RedisStore, Source, Store, TierId};
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-async fn outcome<F: Future<Output = Outcome>>(asked: Asked<F>) -> Outcome {
-    match asked {
-        Asked::Now(outcome) => outcome,
-        Asked::Later(outcome) => outcome.await,
-    }
-}
 
 fn source(outcome: &Outcome) -> Source {
     outcome.decisions()[0].source()

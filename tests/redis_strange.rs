@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use support::Random;
 use support::redis::until;
+use support::{Random, outcome};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tower_throttle::Quota;
-use tower_throttle::store::{Answer, Asked, Charge, FailureMode, Outcome, RedisStore, Source, Store, TierId};
+use tower_throttle::store::{Answer, Charge, FailureMode, RedisStore, Source, Store, TierId};
 
 /// A server that is asked for nothing as Redis would be, so that it is taken for one, and answers charges as it likes.
 struct Stranger {
@@ -86,13 +86,6 @@ async fn read_number(stream: &mut BufReader<TcpStream>) -> std::io::Result<usize
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
     Ok(line[1..].trim().parse().unwrap())
-}
-
-async fn outcome<F: Future<Output = Outcome>>(asked: Asked<F>) -> Outcome {
-    match asked {
-        Asked::Now(outcome) => outcome,
-        Asked::Later(outcome) => outcome.await,
-    }
 }
 
 fn array(numbers: &[&str]) -> Vec<u8> {

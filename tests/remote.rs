@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
-use support::{Later, LaterStore};
+use support::{Later, LaterStore, outcome};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 use tower_throttle::clock::{Clock as _, ManualClock, Timestamp};
 use tower_throttle::policy::{Decided, Reason};
@@ -62,13 +62,6 @@ impl Store for Remote {
 
     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Later> {
         self.store.give_back(charges, receipt)
-    }
-}
-
-async fn outcome<F: Future<Output = Outcome>>(asked: Asked<F>) -> Outcome {
-    match asked {
-        Asked::Now(outcome) => outcome,
-        Asked::Later(outcome) => outcome.await,
     }
 }
 

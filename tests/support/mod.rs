@@ -15,6 +15,14 @@ use tower_throttle::clock::ManualClock;
 use tower_throttle::store::{Asked, Charge, MemoryStore, Outcome, Receipt, Store};
 use tower_throttle::{Global, Quota, RateLimitLayer, Tier};
 
+/// The outcome, now or later.
+pub(crate) async fn outcome<F: Future<Output = Outcome>>(asked: Asked<F>) -> Outcome {
+    match asked {
+        Asked::Now(outcome) => outcome,
+        Asked::Later(outcome) => outcome.await,
+    }
+}
+
 /// Random numbers that are the same in every run.
 pub(crate) struct Random(u64);
 
