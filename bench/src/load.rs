@@ -1,0 +1,129 @@
+//! Requests, and how long a service takes for them.
+
+use std::pin::pin;
+use std::sync::Barrier;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Instant;
+
+use axum::body::Body;
+use http::{Request, Response};
+use tower::Service;
+
+/// Requests that are made before the clock runs.
+const BATCH: usize = 2_000;
+
+/// Who asks, and over how many threads.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) users: u64,
+    pub(crate) threads: usize,
+}
+
+pub(crate) fn request(user: u64) -> Request<()> {
+    Request::get("/api/orders?page=2")
+        .header("host", "api.example.com")
+        .header("user-agent", "bench")
+        .header("accept", "application/json")
+        .header("x-user-id", user)
+        .body(())
+        .expect("a request")
+}
+
+/// A service under test, with its type forgotten: nanoseconds per request, as a thread sees it.
+pub(crate) type Contender = Box<dyn FnMut(Load) -> f64>;
+
+pub(crate) fn contender<S>(service: S) -> Contender
+where
+    S: Service<Request<()>, Response: Answered> + Clone + Send + 'static,
+{
+    let mut warmed = 0;
+    Box::new(move |load| {
+        // Every user once, so that nobody is new.
+        for user in warmed..load.users {
+            answer(&mut service.clone(), request(user));
+        }
+        warmed = warmed.max(load.users);
+        time(&service, load)
+    })
+}
+
+fn time<S>(service: &S, load: Load) -> f64
+where
+    S: Service<Request<()>, Response: Answered> + Clone + Send,
+{
+    let barrier = Barrier::new(load.threads);
+    let slowest = thread::scope(|scope| {
+        let threads: Vec<_> = (0..load.threads)
+            .map(|thread| {
+                let (mut service, barrier) = (service.clone(), &barrier);
+                scope.spawn(move || {
+                    let requests: Vec<_> = users(load.users, thread as u64).take(BATCH).map(request).collect();
+                    barrier.wait();
+                    let start = Instant::now();
+                    for request in requests {
+                        answer(&mut service, request);
+                    }
+                    start.elapsed()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).max()
+    });
+    slowest.unwrap_or_default().as_secs_f64() * 1e9 / BATCH as f64
+}
+
+/// Users in an order that no cache foresees, another in each thread and round.
+fn users(users: u64, thread: u64) -> impl Iterator<Item = u64> {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static ROUND: AtomicU64 = AtomicU64::new(1);
+    let seed = ROUND.fetch_add(1, Ordering::Relaxed);
+    (0_u64..).map(move |nth| {
+        let mut mixed = nth ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (thread << 60);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % users
+    })
+}
+
+/// Asks and takes the answer, as a server does, but for the waiting: there is nothing to wait for.
+fn answer<S: Service<Request<()>, Response: Answered>>(service: &mut S, request: Request<()>) {
+    let mut context = Context::from_waker(Waker::noop());
+    let Poll::Ready(Ok(())) = service.poll_ready(&mut context) else {
+        panic!("the service is not ready");
+    };
+    let Poll::Ready(Ok(response)) = pin!(service.call(request)).poll(&mut context) else {
+        panic!("the service does not answer at once");
+    };
+    response.take();
+}
+
+/// Whatever the body.
+pub(crate) trait Answered {
+    fn take(self);
+}
+
+impl<B> Answered for Response<B> {
+    fn take(self) {
+        std::hint::black_box(self.status());
+    }
+}
+
+/// Answers at once with nothing.
+#[derive(Clone)]
+pub(crate) struct NoOp;
+
+impl Service<Request<()>> for NoOp {
+    type Response = Response<Body>;
+    type Error = std::convert::Infallible;
+    type Future = std::future::Ready<Result<Response<Body>, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<()>) -> Self::Future {
+        std::hint::black_box(request);
+        std::future::ready(Ok(Response::new(Body::empty())))
+    }
+}
