@@ -1,8 +1,9 @@
 //! What time it is: whole microseconds since the Unix epoch.
 
+use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Tells a store what time it is.
@@ -36,20 +37,24 @@ impl Timestamp {
 
 /// The machine's clock: wall time read once, when it is made, and monotonic time since. It never steps, whatever is
 /// done to the wall clock later.
+///
+/// A decision reads the clock, and asking the system for the time is a good part of what it costs. So each thread asks
+/// ten times a second and counts the processor's ticks in between, where they run evenly; two threads may then disagree
+/// by some microseconds, which accounts sit out.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
+    /// What to add to the time of the process, in microseconds.
     epoch: u64,
-    origin: Instant,
 }
 
 impl SystemClock {
     /// Reads the wall clock, for the only time.
     #[must_use]
     pub fn new() -> Self {
+        let uptime = PROCESS.uptime();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            epoch: saturating_micros(since_epoch),
-            origin: Instant::now(),
+            epoch: saturating_micros(since_epoch).saturating_sub(uptime / 1_000),
         }
     }
 }
@@ -61,8 +66,62 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[inline]
     fn now(&self) -> Timestamp {
-        Timestamp(self.epoch.saturating_add(saturating_micros(self.origin.elapsed())))
+        Timestamp(self.epoch + PROCESS.uptime_by_ticks() / 1_000)
+    }
+}
+
+/// Monotonic time since the first clock of the process was made, in nanoseconds.
+struct Process {
+    start: Instant,
+    /// Used for its counter only; its own time would drift from the system's, which is kept right.
+    counter: quanta::Clock,
+}
+
+static PROCESS: LazyLock<Process> = LazyLock::new(|| Process {
+    start: Instant::now(),
+    counter: quanta::Clock::new(),
+});
+
+/// A time by both measures.
+#[derive(Clone, Copy)]
+struct Sighting {
+    ticks: u64,
+    uptime: u64,
+}
+
+thread_local! {
+    static LAST: Cell<Option<Sighting>> = const { Cell::new(None) };
+}
+
+impl Process {
+    /// As the system tells it.
+    fn uptime(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// As counted from the last time this thread has asked the system.
+    #[inline]
+    fn uptime_by_ticks(&self) -> u64 {
+        const TRUSTED: u64 = 100_000_000;
+        let ticks = self.counter.raw();
+        if let Some(last) = LAST.get() {
+            let since = self.counter.delta_as_nanos(last.ticks, ticks);
+            // Also not if the counter was set back, as it may be where a virtual machine has moved.
+            if since < TRUSTED && ticks >= last.ticks {
+                return last.uptime + since;
+            }
+        }
+        self.ask()
+    }
+
+    #[cold]
+    fn ask(&self) -> u64 {
+        let uptime = self.uptime();
+        let ticks = self.counter.raw();
+        LAST.set(Some(Sighting { ticks, uptime }));
+        uptime
     }
 }
 

@@ -14,8 +14,9 @@ use tower_service::Service;
 
 use crate::body::ResponseBody;
 use crate::layer::Config;
-use crate::policy::{Lines, Rejection, Verdict};
-use crate::store::{MemoryStore, Store};
+use crate::policy::{Line, Lines, Rejection, Standings, Verdict};
+use crate::response::Stamp;
+use crate::store::{MemoryStore, Outcome, Store};
 
 pin_project! {
     /// The response: the inner service's, or a refusal.
@@ -39,7 +40,8 @@ pin_project! {
         Checking {
             #[pin]
             outcome: F,
-            checking: Option<Checking<S, ReqBody>>,
+            // Boxed, as it would make the future of every store as large.
+            checking: Option<Box<Checking<S, ReqBody>>>,
         },
         /// The inner service is at work.
         Calling {
@@ -63,22 +65,16 @@ pub(crate) struct Checking<S, ReqBody> {
     body: ReqBody,
 }
 
-/// What the headers of an admitted request's response will tell.
-pub(crate) struct Stamp {
-    config: Arc<Config>,
-    verdict: Verdict,
-}
-
 impl<S, ReqBody, St> ResponseFuture<S, ReqBody, St>
 where
     S: Service<Request<ReqBody>>,
     St: Store,
 {
-    pub(crate) const fn checking(outcome: St::Future, checking: Checking<S, ReqBody>) -> Self {
+    pub(crate) fn checking(outcome: St::Future, checking: Checking<S, ReqBody>) -> Self {
         Self {
             state: State::Checking {
                 outcome,
-                checking: Some(checking),
+                checking: Some(Box::new(checking)),
             },
         }
     }
@@ -116,24 +112,45 @@ impl Config {
         clippy::result_large_err,
         reason = "a refusal is as usual as an admission, and a box would cost it"
     )]
+    #[inline]
     pub(crate) fn judge(
-        self: &Arc<Self>,
-        verdict: Verdict,
+        &self,
+        lines: &[Line],
+        outcome: &mut Outcome,
         parts: &mut Parts,
     ) -> Result<Option<Stamp>, Response<Bytes>> {
-        let rejection = Rejection::of(&verdict, &self.dice);
-        self.tell(Some(&verdict), rejection.as_ref());
-        if let Some(rejection) = rejection {
-            return Err(self.answers.refuse(rejection, Some(&verdict), parts));
+        outcome.complete(lines.len());
+        let standings = Standings::new(&self.policy, lines, outcome);
+        if !outcome.is_charged()
+            && let Some(rejection) = Rejection::of(standings, &self.dice)
+        {
+            if self.hook.is_some() {
+                let verdict = Verdict::new(&self.policy, standings);
+                self.tell(Some(&verdict), Some(&rejection));
+            }
+            return Err(self.answers.refuse(rejection, Some(standings), parts));
         }
+        if self.hook.is_some() || self.share_verdict {
+            self.share(standings, parts);
+        }
+        Ok(self.answers.stamp(standings))
+    }
+
+    #[cold]
+    fn share(&self, standings: Standings<'_>, parts: &mut Parts) {
+        let verdict = Verdict::new(&self.policy, standings);
+        self.tell(Some(&verdict), None);
         if self.share_verdict {
             let outer = parts.extensions.remove::<Verdict>();
             parts.extensions.insert(verdict.shared(outer));
         }
-        Ok(self.answers.stamps().then(|| Stamp {
-            config: Arc::clone(self),
-            verdict,
-        }))
+    }
+
+    /// Refuses a request that lacks a key which the tier insists on.
+    pub(crate) fn refuse_without_key(&self, tier: usize, parts: &Parts) -> Response<Bytes> {
+        let rejection = Rejection::for_missing_key(&self.policy, tier);
+        self.tell(None, Some(&rejection));
+        self.answers.refuse(rejection, None, parts)
     }
 }
 
@@ -149,11 +166,10 @@ where
         loop {
             let next = match state.as_mut().project() {
                 StateProjection::Checking { outcome, checking } => {
-                    let outcome = ready!(outcome.poll(cx));
-                    let mut checking = checking.take().expect("polled after it was ready");
+                    let mut outcome = ready!(outcome.poll(cx));
+                    let mut checking = *checking.take().expect("polled after it was ready");
                     let config = checking.config;
-                    let verdict = Verdict::new(&config.policy, checking.lines, outcome);
-                    match config.judge(verdict, &mut checking.parts) {
+                    match config.judge(&checking.lines, &mut outcome, &mut checking.parts) {
                         Ok(stamp) => {
                             let request = Request::from_parts(checking.parts, checking.body);
                             State::Calling {
@@ -168,8 +184,8 @@ where
                 }
                 StateProjection::Calling { response, stamp } => {
                     let mut response = ready!(response.poll(cx))?;
-                    if let Some(Stamp { config, verdict }) = stamp.take() {
-                        config.answers.stamp(&verdict, &mut response);
+                    if let Some(stamp) = stamp.take() {
+                        stamp.put_on(&mut response);
                     }
                     return Poll::Ready(Ok(response.map(ResponseBody::inner)));
                 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::hash::RandomState;
 use std::sync::Arc;
 
+use http::request::Parts;
 use tower_layer::Layer;
 
 use crate::policy::{ConfigError, Decided, DecisionHook, Dice, Policy, Rejection, Selector, Tier, Verdict};
@@ -62,10 +63,21 @@ pub(crate) struct Config {
 pub(crate) struct Hook {
     hook: Arc<dyn DecisionHook>,
     /// Keys the hashes that the hook sees.
-    pub(crate) hasher: RandomState,
+    hasher: RandomState,
 }
 
 impl Config {
+    #[inline]
+    pub(crate) fn is_exempt(&self, parts: &Parts) -> bool {
+        self.exempt.iter().any(|requests| requests.selects(parts))
+    }
+
+    /// For the hook, if there is one.
+    #[inline]
+    pub(crate) fn hasher(&self) -> Option<&RandomState> {
+        self.hook.as_ref().map(|hook| &hook.hasher)
+    }
+
     /// Tells the hook, if there is one.
     pub(crate) fn tell(&self, verdict: Option<&Verdict>, rejection: Option<&Rejection>) {
         if let Some(Hook { hook, .. }) = &self.hook {

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The number that belongs to a step of the counter.
+#[inline]
 pub(crate) const fn scrambled(step: u64) -> u64 {
     let mixed = (step ^ (step >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -13,6 +14,7 @@ pub(crate) const fn scrambled(step: u64) -> u64 {
 }
 
 /// Maps all numbers evenly onto those below `bound`.
+#[inline]
 pub(crate) const fn below(bound: u64, number: u64) -> u64 {
     ((number as u128 * bound as u128) >> 64) as u64
 }

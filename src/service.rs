@@ -4,14 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::request::Parts;
 use http::{Request, Response};
 use tower_service::Service;
 
 use crate::body::ResponseBody;
 use crate::future::{Checking, ResponseFuture};
 use crate::layer::Config;
-use crate::policy::{Lines, Rejection, Verdict};
+use crate::policy::Drawing;
 use crate::store::{Asked, MemoryStore, Store};
 
 /// Limits the requests to `S`; made by [`RateLimitLayer`](crate::RateLimitLayer).
@@ -64,23 +63,23 @@ where
             return ResponseFuture::calling(self.inner.call(request), None);
         };
         let (mut parts, body) = request.into_parts();
-        let judged = match config.ask(&*self.store, &parts) {
-            Question::NotAsked => Ok(None),
-            Question::Refused(rejection) => {
-                config.tell(None, Some(&rejection));
-                Err(config.answers.refuse(rejection, None, &parts))
-            }
-            Question::Asked(lines, Asked::Now(outcome)) => {
-                let verdict = Verdict::new(&config.policy, lines, outcome);
-                config.judge(verdict, &mut parts)
-            }
-            Question::Asked(lines, Asked::Later(outcome)) => {
-                let config = Arc::clone(config);
-                let clone = self.inner.clone();
-                let ready = std::mem::replace(&mut self.inner, clone);
-                let checking = Checking::new(config, lines, ready, parts, body);
-                return ResponseFuture::checking(outcome, checking);
-            }
+        if config.is_exempt(&parts) {
+            return ResponseFuture::calling(self.inner.call(Request::from_parts(parts, body)), None);
+        }
+        let mut drawing = Drawing::default();
+        let judged = match drawing.draw(&config.policy, &parts, config.hasher()) {
+            Ok(()) if drawing.lines().is_empty() => Ok(None),
+            Ok(()) => match self.store.charge(&drawing.charges(&config.policy)) {
+                Asked::Now(mut outcome) => config.judge(drawing.lines(), &mut outcome, &mut parts),
+                Asked::Later(outcome) => {
+                    let config = Arc::clone(config);
+                    let clone = self.inner.clone();
+                    let ready = std::mem::replace(&mut self.inner, clone);
+                    let checking = Checking::new(config, drawing.lines().clone(), ready, parts, body);
+                    return ResponseFuture::checking(outcome, checking);
+                }
+            },
+            Err(refused) => Err(config.refuse_without_key(refused.tier, &parts)),
         };
         match judged {
             Ok(stamp) => {
@@ -91,37 +90,6 @@ where
                 self.give_up_reservation();
                 ResponseFuture::refused(response)
             }
-        }
-    }
-}
-
-/// What became of the question whether a request may pass.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "the large one is the usual one, and never kept"
-)]
-enum Question<F> {
-    /// No tier wants to know.
-    NotAsked,
-    /// A tier refuses without the store: the request lacks a key.
-    Refused(Rejection),
-    /// The store was asked for these charges.
-    Asked(Lines, Asked<F>),
-}
-
-impl Config {
-    fn ask<St: Store>(&self, store: &St, parts: &Parts) -> Question<St::Future> {
-        if self.exempt.iter().any(|requests| requests.selects(parts)) {
-            return Question::NotAsked;
-        }
-        let hasher = self.hook.as_ref().map(|hook| &hook.hasher);
-        match self.policy.draw(parts, hasher) {
-            Ok(drawing) if drawing.is_empty() => Question::NotAsked,
-            Ok(drawing) => {
-                let asked = store.charge(&drawing.charges(&self.policy));
-                Question::Asked(drawing.into_lines(), asked)
-            }
-            Err(refused) => Question::Refused(Rejection::for_missing_key(&self.policy, refused.tier)),
         }
     }
 }

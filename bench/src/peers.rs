@@ -34,7 +34,9 @@ impl Refusing {
     }
 }
 
-const RATE: u32 = 100_000_000;
+/// One token each 10 µs, and more of them to begin with than will be asked for.
+const REFILL: Duration = Duration::from_micros(10);
+const BURST: u32 = 1_000_000_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 pub(crate) fn tower_throttle(has_headers: bool, refusing: Refusing) -> Contender {
@@ -42,10 +44,14 @@ pub(crate) fn tower_throttle(has_headers: bool, refusing: Refusing) -> Contender
         if refusing.is(nth) {
             Quota::new(1, HOUR)
         } else {
-            Quota::per_second(RATE.into())
+            Quota::new(1, REFILL).burst(BURST.into())
         }
     };
-    let headers = if has_headers { Headers::default() } else { Headers::none() };
+    let headers = if has_headers {
+        Headers::default()
+    } else {
+        Headers::none()
+    };
     let layer = RateLimitLayer::new([
         Tier::new("global", Global, quota(0)),
         Tier::new("path", Path, quota(1)),
@@ -88,7 +94,7 @@ pub(crate) fn tower_governor(has_headers: bool, refusing: Refusing) -> Contender
             if refusing.is($nth) {
                 builder.period(HOUR).burst_size(1);
             } else {
-                builder.per_nanosecond(u64::from(1_000_000_000 / RATE)).burst_size(RATE);
+                builder.period(REFILL).burst_size(BURST);
             }
             $(let mut builder = builder.$headers();)?
             GovernorLayer::new(builder.finish().expect("a configuration"))
@@ -125,16 +131,25 @@ pub(crate) fn axum_governor(refusing: Refusing) -> Contender {
         if refusing.is(nth) {
             Quota::requests_per_hour(nz!(1u32))
         } else {
-            Quota::requests_per_second(nz!(100_000_000u32))
+            Quota::requests_per_second(nz!(100_000u32)).burst(nz!(1_000_000_000u32))
         }
     };
     let config = GovernorConfigBuilder::default()
         .with_extractor(Keyed(|_| (None, None)))
         .quota_default(quota(0))
-        .stack("path", Keyed(|parts| (None, parts.uri.path_and_query().cloned())), quota(1))
+        .stack(
+            "path",
+            Keyed(|parts| (None, parts.uri.path_and_query().cloned())),
+            quota(1),
+        )
         .stack(
             "user",
-            Keyed(|parts| (parts.headers.get("x-user-id").cloned(), parts.uri.path_and_query().cloned())),
+            Keyed(|parts| {
+                (
+                    parts.headers.get("x-user-id").cloned(),
+                    parts.uri.path_and_query().cloned(),
+                )
+            }),
             quota(2),
         )
         .max_keys(2_000_000)

@@ -48,16 +48,19 @@ pub(crate) trait Account: Default + Send {
     fn reset_at(&self, terms: &Terms<'_>) -> u64;
 
     /// The phase of its refills, kept by accounts that are refilled in steps.
+    #[inline]
     fn phase(&self) -> u64 {
         0
     }
 
     /// How many log entries it holds, for those that hold any.
+    #[inline]
     fn entries(&self) -> usize {
         0
     }
 
     /// How long to wait for what `reset_at` tells.
+    #[inline]
     fn reset_after(&self, terms: &Terms<'_>, real: u64) -> u64 {
         self.reset_at(terms).saturating_sub(real)
     }
@@ -72,6 +75,7 @@ pub(crate) struct Terms<'a> {
 }
 
 impl<'a> Terms<'a> {
+    #[inline]
     pub(crate) fn new(quota: &'a Quota, key: &[u8]) -> Self {
         let phase = match quota.algorithm() {
             Algorithm::SteppedBucket { step, aligned: false } => {
@@ -84,6 +88,7 @@ impl<'a> Terms<'a> {
     }
 
     /// The same quota, for the key that `account` belongs to.
+    #[inline]
     pub(crate) fn of<A: Account>(&self, account: &A) -> Self {
         Self {
             phase: account.phase(),
@@ -91,11 +96,13 @@ impl<'a> Terms<'a> {
         }
     }
 
+    #[inline]
     pub(crate) const fn phase(&self) -> u64 {
         self.phase
     }
 
     /// The instants at which a bucket under these terms is refilled.
+    #[inline]
     pub(super) const fn refills(&self) -> Grid {
         match self.quota.algorithm() {
             Algorithm::SteppedBucket { step, .. } => Grid::shifted(step, self.phase),
@@ -110,6 +117,7 @@ pub(super) fn used(terms: &Terms<'_>, remaining: u64) -> u64 {
 }
 
 /// Whether a clock that shows `real` has stepped back, for an account last written at `at`.
+#[inline]
 pub(super) const fn stepped_back(at: u64, real: u64) -> bool {
     const SAT_OUT: u64 = 1_000_000;
     at.saturating_sub(real) > SAT_OUT
@@ -125,6 +133,7 @@ fn phase(key: &[u8], modulus: u64) -> u64 {
 }
 
 /// The answer of an algorithm that counts: does `cost` fit beside `count` under `limit`?
+#[inline]
 pub(super) fn counted(count: u64, cost: u64, limit: u64) -> Answer {
     if cost == 0 {
         Answer::Admits

@@ -19,6 +19,7 @@ impl Account for FixedWindow {
     /// The account as it would be written now.
     type Reading = Self;
 
+    #[inline]
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
             let step = if aligned(terms) {
@@ -34,6 +35,7 @@ impl Account for FixedWindow {
         false
     }
 
+    #[inline]
     fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
         let now = real.max(self.at);
         if self.count > 0 && now < self.end(terms) {
@@ -47,10 +49,12 @@ impl Account for FixedWindow {
         }
     }
 
+    #[inline]
     fn answer(reading: &Self, terms: &Terms<'_>, cost: u64) -> Answer {
         counted(reading.count, cost, terms.quota.limit())
     }
 
+    #[inline]
     fn look(&self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         Decision::new(Self::answer(reading, terms, cost))
             .with_remaining(terms.quota.limit().saturating_sub(reading.count))
@@ -58,6 +62,7 @@ impl Account for FixedWindow {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
+    #[inline]
     fn charge(&mut self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         *self = Self {
             count: reading.count + cost,
@@ -70,6 +75,7 @@ impl Account for FixedWindow {
     }
 
     /// The window, and whether the charge opened it.
+    #[inline]
     fn mark(&self, cost: u64) -> u64 {
         2 * self.start + u64::from(self.count == cost)
     }
@@ -95,16 +101,19 @@ impl Account for FixedWindow {
         }
     }
 
+    #[inline]
     fn reset_at(&self, terms: &Terms<'_>) -> u64 {
         if self.count == 0 { self.at } else { self.end(terms) }
     }
 }
 
 impl FixedWindow {
+    #[inline]
     const fn end(&self, terms: &Terms<'_>) -> u64 {
         self.start.saturating_add(terms.quota.period_micros())
     }
 
+    #[inline]
     fn retry_after(&self, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
         match Self::answer(self, terms, cost) {
             Answer::Refuses => self.end(terms).saturating_sub(real),
@@ -113,10 +122,12 @@ impl FixedWindow {
     }
 }
 
+#[inline]
 const fn windows(terms: &Terms<'_>) -> Grid {
     Grid::new(terms.quota.period_micros())
 }
 
+#[inline]
 const fn aligned(terms: &Terms<'_>) -> bool {
     matches!(terms.quota.algorithm(), Algorithm::FixedWindow { aligned: true })
 }

@@ -15,27 +15,33 @@ pub(crate) struct SteppedBucket {
 impl Account for SteppedBucket {
     type Reading = Reading;
 
+    #[inline]
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         self.bucket.heal(terms, real)
     }
 
+    #[inline]
     fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
         self.bucket.read(terms, real)
     }
 
+    #[inline]
     fn answer(reading: &Reading, terms: &Terms<'_>, cost: u64) -> Answer {
         TokenBucket::answer(reading, terms, cost)
     }
 
+    #[inline]
     fn look(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         self.bucket.look(reading, terms, real, cost)
     }
 
+    #[inline]
     fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         self.phase = terms.phase();
         self.bucket.charge(reading, terms, real, cost)
     }
 
+    #[inline]
     fn mark(&self, cost: u64) -> u64 {
         self.bucket.mark(cost)
     }
@@ -51,10 +57,12 @@ impl Account for SteppedBucket {
         }
     }
 
+    #[inline]
     fn reset_at(&self, terms: &Terms<'_>) -> u64 {
         self.bucket.reset_at(terms)
     }
 
+    #[inline]
     fn phase(&self) -> u64 {
         self.phase
     }

@@ -32,6 +32,7 @@ pub(crate) struct Reading {
 impl Account for TokenBucket {
     type Reading = Reading;
 
+    #[inline]
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
             // From refill to refill, so that the same number of tokens is missing after as before.
@@ -44,6 +45,7 @@ impl Account for TokenBucket {
         false
     }
 
+    #[inline]
     fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
         let rate = terms.quota.rate();
         let now = real.max(self.at);
@@ -60,7 +62,9 @@ impl Account for TokenBucket {
         }
         let missing = whole - refill;
         // Never multiplies a far value: the quota may have shrunk. With a cap of at most 2^52 nothing saturates.
-        let debt = if missing > (rate.cap / rate.l).saturating_add(1) {
+        let debt = if rate.l == 1 {
+            missing.min(rate.cap.saturating_add(1))
+        } else if missing > (rate.cap / rate.l).saturating_add(1) {
             rate.cap.saturating_add(1)
         } else {
             missing.saturating_mul(rate.l).saturating_add(rem)
@@ -74,6 +78,7 @@ impl Account for TokenBucket {
         }
     }
 
+    #[inline]
     fn answer(reading: &Reading, terms: &Terms<'_>, cost: u64) -> Answer {
         let rate = terms.quota.rate();
         if cost == 0 {
@@ -87,6 +92,7 @@ impl Account for TokenBucket {
         }
     }
 
+    #[inline]
     fn look(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         Decision::new(Self::answer(reading, terms, cost))
             .with_remaining(remaining(terms, reading.debt))
@@ -94,6 +100,7 @@ impl Account for TokenBucket {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
+    #[inline]
     fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         let rate = terms.quota.rate();
         let debt = reading.debt.saturating_add(cost.saturating_mul(rate.p));
@@ -105,6 +112,7 @@ impl Account for TokenBucket {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
+    #[inline]
     fn mark(&self, _: u64) -> u64 {
         self.whole
     }
@@ -138,6 +146,7 @@ impl Account for TokenBucket {
         }
     }
 
+    #[inline]
     fn reset_at(&self, terms: &Terms<'_>) -> u64 {
         if self.whole == 0 {
             return self.at;
@@ -154,15 +163,19 @@ impl Account for TokenBucket {
 
 impl Reading {
     /// The same instant with another debt.
+    #[inline]
     fn owing(&self, debt: u64, l: u64) -> Self {
+        // The usual case, spared its divisions.
+        let (whole, rem) = if l == 1 { (debt, 0) } else { (debt / l, debt % l) };
         Self {
-            whole: self.refill.saturating_add(debt / l),
-            rem: debt % l,
+            whole: self.refill.saturating_add(whole),
+            rem,
             debt,
             ..*self
         }
     }
 
+    #[inline]
     fn state(&self, tick: u64) -> TokenBucket {
         TokenBucket {
             at: self.now,
@@ -172,12 +185,14 @@ impl Reading {
     }
 }
 
+#[inline]
 fn remaining(terms: &Terms<'_>, debt: u64) -> u64 {
     let rate = terms.quota.rate();
     rate.cap.saturating_sub(debt) / rate.p
 }
 
 /// Until the debt leaves room for `cost`: until `whole − floor((room − rem) / l)`, at a refill.
+#[inline]
 fn retry_after(reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
     let rate = terms.quota.rate();
     if TokenBucket::answer(reading, terms, cost) != Answer::Refuses {
@@ -194,6 +209,7 @@ fn retry_after(reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> u6
         .saturating_sub(real)
 }
 
+#[inline]
 const fn ticks(micros: u64, tick: u64) -> u64 {
     if tick == 1 { micros } else { micros / tick }
 }

@@ -20,6 +20,7 @@ impl Account for WeightedWindow {
     /// The account as it would be written now.
     type Reading = Self;
 
+    #[inline]
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
             let windows = windows(terms);
@@ -31,6 +32,7 @@ impl Account for WeightedWindow {
         false
     }
 
+    #[inline]
     fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
         let now = real.max(self.at);
         let start = windows(terms).floor(now);
@@ -49,6 +51,7 @@ impl Account for WeightedWindow {
         }
     }
 
+    #[inline]
     fn answer(reading: &Self, terms: &Terms<'_>, cost: u64) -> Answer {
         // A whole count decides alike: `remaining` is the largest cost that the weighted sum leaves room for.
         if cost == 0 {
@@ -62,6 +65,7 @@ impl Account for WeightedWindow {
         }
     }
 
+    #[inline]
     fn look(&self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         Decision::new(Self::answer(reading, terms, cost))
             .with_remaining(reading.remaining(terms))
@@ -69,6 +73,7 @@ impl Account for WeightedWindow {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
+    #[inline]
     fn charge(&mut self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         *self = Self {
             count: reading.count + cost,
@@ -80,6 +85,7 @@ impl Account for WeightedWindow {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
+    #[inline]
     fn mark(&self, _: u64) -> u64 {
         self.start
     }
@@ -105,6 +111,7 @@ impl Account for WeightedWindow {
         }
     }
 
+    #[inline]
     fn reset_at(&self, terms: &Terms<'_>) -> u64 {
         let period = terms.quota.period_micros();
         let windows = match (self.count, self.previous) {
@@ -119,6 +126,7 @@ impl Account for WeightedWindow {
 /// In ticks, so that a product of a count and a window stays below 2^52 (checked when the quota is built).
 impl WeightedWindow {
     /// `limit − previous · (window − elapsed) / window − count`, rounded down.
+    #[inline]
     fn remaining(&self, terms: &Terms<'_>) -> u64 {
         let window = window(terms);
         let elapsed = (self.at - self.start) / terms.quota.rate().tick;
@@ -127,6 +135,7 @@ impl WeightedWindow {
         terms.quota.limit().saturating_sub(spent)
     }
 
+    #[inline]
     fn retry_after(&self, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
         if Self::answer(self, terms, cost) != Answer::Refuses {
             return 0;
@@ -150,10 +159,12 @@ impl WeightedWindow {
     }
 }
 
+#[inline]
 const fn window(terms: &Terms<'_>) -> u64 {
     terms.quota.period_micros() / terms.quota.rate().tick
 }
 
+#[inline]
 const fn windows(terms: &Terms<'_>) -> Grid {
     Grid::new(terms.quota.period_micros())
 }

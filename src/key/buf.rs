@@ -29,20 +29,24 @@ const PART: usize = 4;
 impl KeyBuf {
     /// An empty buffer.
     #[must_use]
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a part: bytes, always compared as they are.
+    #[inline]
     pub fn push(&mut self, part: &[u8]) {
         self.push_part(part, false);
     }
 
     /// Adds a part that is text, in whatever encoding: [`ignore_case`](super::KeyExtractor::ignore_case) applies to it.
+    #[inline]
     pub fn push_text(&mut self, text: &[u8]) {
         self.push_part(text, true);
     }
 
+    #[inline]
     fn push_part(&mut self, part: &[u8], is_text: bool) {
         self.push_number(PART + 2 * part.len() + usize::from(is_text));
         self.bytes.extend_from_slice(part);
@@ -54,6 +58,7 @@ impl KeyBuf {
         &self.bytes
     }
 
+    #[inline]
     pub(super) fn sign(&mut self, sign: Sign) {
         self.bytes.push(sign as u8);
     }
@@ -64,17 +69,21 @@ impl KeyBuf {
     }
 
     /// Where the next part begins.
+    #[inline]
     pub(crate) fn mark(&self) -> usize {
         self.bytes.len()
     }
 
     /// Drops what was pushed since `mark`.
+    #[inline]
     pub(crate) fn rewind(&mut self, mark: usize) {
         self.bytes.truncate(mark);
     }
 
     /// What was pushed between two marks; nothing if an extractor has put another buffer in this one's place.
-    pub(crate) fn between(&self, range: Range<usize>) -> &[u8] {
+    #[inline]
+    pub(crate) fn between(&self, range: Range<u32>) -> &[u8] {
+        let range = range.start as usize..range.end as usize;
         self.bytes.get(range).unwrap_or_default()
     }
 
@@ -93,6 +102,7 @@ impl KeyBuf {
     }
 
     /// Seven bits to a byte, the lowest first; the eighth says that more follow.
+    #[inline]
     fn push_number(&mut self, mut number: usize) {
         while number >= 0x80 {
             self.bytes.push(number as u8 | 0x80);

@@ -10,14 +10,14 @@ use crate::store::TierId;
 use super::error::ConfigError;
 use super::plan::Plan;
 use super::tier::{Cost, Tier};
-use super::{Checked, Limit};
+use super::{Checked, Limit, Policy};
 
 /// What can be numbered everywhere; nobody needs as many.
 const MOST_TIERS: usize = 256;
 const MOST_PLANS: usize = 256;
 const MOST_QUOTAS: usize = 16;
 
-pub(super) fn check(tiers: Vec<Tier>) -> Result<Vec<Checked>, ConfigError> {
+pub(super) fn check(tiers: Vec<Tier>) -> Result<Policy, ConfigError> {
     if tiers.is_empty() || tiers.len() > MOST_TIERS {
         return Err(ConfigError::new(
             "tiers",
@@ -25,29 +25,30 @@ pub(super) fn check(tiers: Vec<Tier>) -> Result<Vec<Checked>, ConfigError> {
         ));
     }
     let mut names = HashSet::new();
-    let mut next_index = 0;
-    tiers
-        .into_iter()
-        .map(|tier| {
-            check_tier(&tier).map_err(|error| error.of_tier(&tier.name))?;
-            let checked = checked(&tier, &mut next_index);
-            // The tier's own name, which accounts go by, and those of its quotas, which clients see; often the same.
-            let own: HashSet<_> = (checked.plans[0].iter().map(|limit| &*limit.label))
-                .chain([&*tier.name])
-                .map(str::to_ascii_lowercase)
-                .collect();
-            for name in own {
-                if !names.insert(name.clone()) {
-                    return Err(ConfigError::new(
-                        "name",
-                        format!("the name {name:?} is taken; no two may be alike, not even but for case"),
-                    )
-                    .of_tier(&tier.name));
-                }
+    let mut policy = Policy {
+        tiers: Vec::new(),
+        limits: Vec::new(),
+    };
+    for tier in tiers {
+        check_tier(&tier).map_err(|error| error.of_tier(&tier.name))?;
+        let labels = labels(&tier.name, &tier.quotas.plans);
+        // The tier's own name, which accounts go by, and those of its quotas, which clients see; often the same.
+        let own: HashSet<_> = (labels.iter().map(|label| &**label))
+            .chain([&*tier.name])
+            .map(str::to_ascii_lowercase)
+            .collect();
+        for name in own {
+            if !names.insert(name.clone()) {
+                return Err(ConfigError::new(
+                    "name",
+                    format!("the name {name:?} is taken; no two may be alike, not even but for case"),
+                )
+                .of_tier(&tier.name));
             }
-            Ok(checked)
-        })
-        .collect()
+        }
+        policy.add(tier, &labels);
+    }
+    Ok(policy)
 }
 
 fn check_tier(tier: &Tier) -> Result<(), ConfigError> {
@@ -137,25 +138,30 @@ fn check_cost(tier: &Tier) -> Result<(), ConfigError> {
     }
 }
 
-fn checked(tier: &Tier, next_index: &mut usize) -> Checked {
-    let labels = labels(&tier.name, &tier.quotas.plans);
-    let plans = tier.quotas.plans.iter().map(|plan| {
-        let limits = plan.quotas.iter().zip(&labels).map(|(quota, label)| {
-            let index = *next_index;
-            *next_index += 1;
-            Limit {
-                quota: *quota,
-                label: Arc::clone(label),
-                index,
+impl Policy {
+    fn add(&mut self, tier: Tier, labels: &[Arc<str>]) {
+        let name: Arc<str> = tier.name.as_str().into();
+        let mut plans = Vec::new();
+        for plan in &tier.quotas.plans {
+            let first = self.limits.len();
+            for (quota, label) in plan.quotas.iter().zip(labels) {
+                let (limit, period) = (quota.limit(), short(quota.period()));
+                self.limits.push(Arc::new(Limit {
+                    tier: Arc::clone(&name),
+                    quota: *quota,
+                    label: Arc::clone(label),
+                    quoted_label: format!("{label:?}"),
+                    rule: format!("tier {name:?} allows {limit} per {period}"),
+                }));
             }
+            plans.push(first..self.limits.len());
+        }
+        self.tiers.push(Checked {
+            id: TierId::new("", &name),
+            name,
+            plans,
+            tier,
         });
-        limits.collect()
-    });
-    Checked {
-        plans: plans.collect(),
-        name: tier.name.as_str().into(),
-        id: TierId::new("", &tier.name),
-        tier: tier.clone(),
     }
 }
 

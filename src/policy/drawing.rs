@@ -1,6 +1,7 @@
 //! What a request has to be charged for: one key for each tier that it concerns.
 
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU64;
 
 use http::request::Parts;
 use smallvec::SmallVec;
@@ -12,11 +13,10 @@ use super::tier::OnMissing;
 use super::{Checked, Limit, Policy};
 
 /// The charges of a request, and the keys they are for.
+#[derive(Default)]
 pub(crate) struct Drawing {
     buf: KeyBuf,
     lines: Lines,
-    /// For each line, where its key lies in `buf`.
-    keys: SmallVec<[(usize, usize); INLINE]>,
 }
 
 pub(crate) type Lines = SmallVec<[Line; INLINE]>;
@@ -24,12 +24,14 @@ pub(crate) type Lines = SmallVec<[Line; INLINE]>;
 /// One charge, by the numbers of what it is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
+    /// Where its key lies in the drawing.
+    key: (u32, u32),
+    limit: u32,
     tier: u16,
-    plan: u16,
     nth: u8,
     pub(crate) cost: u64,
     /// For the hook, if there is one.
-    pub(crate) key_hash: Option<u64>,
+    pub(crate) key_hash: Option<NonZeroU64>,
 }
 
 /// The number of a tier that refuses requests without a key.
@@ -38,95 +40,94 @@ pub(crate) struct Refused {
     pub(crate) tier: usize,
 }
 
-impl Policy {
+impl Drawing {
     /// Draws one key for each tier that the request concerns; with `hasher`, also hashes of them.
-    pub(crate) fn draw(&self, parts: &Parts, hasher: Option<&RandomState>) -> Result<Drawing, Refused> {
-        let mut drawing = Drawing {
-            buf: KeyBuf::new(),
-            lines: Lines::new(),
-            keys: SmallVec::new(),
-        };
-        for (tier, checked) in self.tiers.iter().enumerate() {
-            if checked.tier.is_for(parts) {
-                drawing.draw(tier, checked, parts, hasher)?;
+    #[inline]
+    pub(crate) fn draw(&mut self, policy: &Policy, parts: &Parts, hasher: Option<&RandomState>) -> Result<(), Refused> {
+        for (number, checked) in policy.tiers.iter().enumerate() {
+            if checked.tier.is_for(parts) && self.draw_key(checked, parts, number)? {
+                let start = self.lines.last().map_or(0, |line| line.key.1);
+                self.add_lines(checked, number, start, parts, hasher);
+            } else {
+                let start = self.lines.last().map_or(0, |line| line.key.1);
+                self.buf.rewind(start as usize);
             }
         }
-        Ok(drawing)
+        Ok(())
     }
-}
 
-impl Drawing {
-    fn draw(
-        &mut self,
-        number: usize,
-        checked: &Checked,
-        parts: &Parts,
-        hasher: Option<&RandomState>,
-    ) -> Result<(), Refused> {
-        let tier = &checked.tier;
+    /// Whether the request has to be charged.
+    #[inline]
+    fn draw_key(&mut self, checked: &Checked, parts: &Parts, number: usize) -> Result<bool, Refused> {
         let start = self.buf.mark();
-        match (tier.key.draw(parts, &mut self.buf), tier.on_missing) {
-            (Drawn::Key, _) | (Drawn::Partial, OnMissing::Share) => {}
+        match (checked.tier.key.draw(parts, &mut self.buf), checked.tier.on_missing) {
+            (Drawn::Key, _) | (Drawn::Partial, OnMissing::Share) => Ok(true),
             (Drawn::Missing, OnMissing::Share) => {
                 self.buf.rewind(start);
                 self.buf.push_missing();
+                Ok(true)
             }
-            (Drawn::Exempt, _) | (_, OnMissing::Skip) => {
-                self.buf.rewind(start);
-                return Ok(());
-            }
-            (_, OnMissing::Refuse) => return Err(Refused { tier: number }),
+            (Drawn::Exempt, _) | (_, OnMissing::Skip) => Ok(false),
+            (_, OnMissing::Refuse) => Err(Refused { tier: number }),
         }
-        let end = self.buf.mark();
+    }
 
-        let plan = tier.quotas.plan_of(parts);
-        let cost = tier.cost.of(parts);
-        let key_hash = hasher.map(|hasher| hasher.hash_one(self.buf.between(start..end)));
-        for nth in 0..checked.plans[plan].len() {
-            self.keys.push((start, end));
+    #[inline]
+    fn add_lines(&mut self, checked: &Checked, number: usize, start: u32, parts: &Parts, hasher: Option<&RandomState>) {
+        let end = self.buf.mark() as u32;
+        let cost = checked.tier.cost.of(parts);
+        let key_hash = hasher.and_then(|hasher| NonZeroU64::new(hasher.hash_one(self.buf.between(start..end))));
+        let limits = &checked.plans[checked.tier.quotas.plan_of(parts)];
+        for (nth, limit) in limits.clone().enumerate() {
             self.lines.push(Line {
+                key: (start, end),
+                limit: limit as u32,
                 tier: number as u16,
-                plan: plan as u16,
                 nth: nth as u8,
                 cost,
                 key_hash,
             });
         }
-        Ok(())
     }
 
     /// What to ask the store.
+    #[inline]
     pub(crate) fn charges<'a>(&'a self, policy: &'a Policy) -> SmallVec<[Charge<'a>; INLINE]> {
         let mut charges = SmallVec::new();
-        for (line, (start, end)) in self.lines.iter().zip(&self.keys) {
+        for line in &self.lines {
             let checked = line.checked(policy);
-            let key = self.buf.between(*start..*end);
-            charges.push(
-                Charge::new(&checked.id, key, &line.limit(policy).quota)
-                    .nth(line.nth)
-                    .cost(line.cost)
-                    .on_failure(checked.tier.on_failure),
-            );
+            let (start, end) = line.key;
+            charges.push(Charge {
+                tier: &checked.id,
+                nth: line.nth,
+                key: self.buf.between(start..end),
+                quota: &line.limit(policy).quota,
+                cost: line.cost,
+                on_failure: checked.tier.on_failure,
+            });
         }
         charges
     }
 
-    /// Whether the request concerns no tier.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    pub(crate) fn into_lines(self) -> Lines {
-        self.lines
+    /// None if the request concerns no tier.
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.lines
     }
 }
 
 impl Line {
+    #[inline]
     pub(crate) fn checked<'p>(&self, policy: &'p Policy) -> &'p Checked {
         &policy.tiers[usize::from(self.tier)]
     }
 
+    #[inline]
     pub(crate) fn limit<'p>(&self, policy: &'p Policy) -> &'p Limit {
-        &self.checked(policy).plans[usize::from(self.plan)][usize::from(self.nth)]
+        &policy.limits[self.limit as usize]
+    }
+
+    /// The number of its limit.
+    pub(crate) const fn limit_number(&self) -> usize {
+        self.limit as usize
     }
 }

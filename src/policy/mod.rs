@@ -11,12 +11,18 @@ mod selector;
 mod tier;
 mod verdict;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::quota::Quota;
 use crate::store::TierId;
 
-pub(crate) use self::{check::short, drawing::Lines, jitter::Dice};
+pub(crate) use self::{
+    check::short,
+    drawing::{Drawing, Line, Lines},
+    jitter::Dice,
+    verdict::Standings,
+};
 pub use self::{
     error::ConfigError,
     hook::{Decided, DecisionHook},
@@ -32,6 +38,8 @@ pub use self::{
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     tiers: Vec<Checked>,
+    /// Of all plans of all tiers.
+    limits: Vec<Arc<Limit>>,
 }
 
 /// A tier that has passed the checks, with what follows from its fields.
@@ -40,24 +48,27 @@ pub(crate) struct Checked {
     pub(crate) tier: Tier,
     pub(crate) name: Arc<str>,
     pub(crate) id: TierId,
-    /// For each plan its limits, one for each quota.
-    pub(crate) plans: Vec<Vec<Limit>>,
+    /// For each plan the numbers of its limits, one for each quota.
+    pub(crate) plans: Vec<Range<usize>>,
 }
 
 /// A quota under the name by which clients know it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Limit {
+    pub(crate) tier: Arc<str>,
     pub(crate) quota: Quota,
     /// The tier's name; with the period added if the tier has several quotas.
     pub(crate) label: Arc<str>,
-    /// Counted through all plans of all tiers.
-    pub(crate) index: usize,
+    /// Quoted. Names are printable ASCII, so structured fields and JSON write them alike.
+    pub(crate) quoted_label: String,
+    /// What clients are told who exceed it.
+    pub(crate) rule: String,
 }
 
 impl Policy {
     /// Checks everything there is to check, and is the only way to a policy.
     pub(crate) fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, ConfigError> {
-        check::check(tiers.into_iter().collect()).map(|tiers| Self { tiers })
+        check::check(tiers.into_iter().collect())
     }
 
     pub(crate) fn set_namespace(&mut self, namespace: &str) {
@@ -70,8 +81,9 @@ impl Policy {
         &self.tiers
     }
 
-    /// All limits, in the order of their index.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = &Limit> {
-        self.tiers.iter().flat_map(|checked| checked.plans.iter().flatten())
+    /// By their numbers.
+    #[inline]
+    pub(crate) fn limits(&self) -> &[Arc<Limit>] {
+        &self.limits
     }
 }

@@ -5,28 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use smallvec::SmallVec;
 
 use crate::quota::Quota;
 use crate::store::Answer;
 
-use super::check::short;
 use super::jitter::{Dice, Jitter};
-use super::verdict::{Standing, Verdict};
-use super::{Checked, Policy};
+use super::verdict::{Standing, Standings};
+use super::{Limit, Policy};
 
 /// Why a request was refused, by which tiers, and for how long.
 ///
 /// It lies in the extensions of every refusal, and is what a [`Responder`](crate::response::Responder) makes a
 /// response of. `Display` is a sentence for the client. It holds no key.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Rejection {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     reason: Reason,
     tier: Arc<str>,
-    violations: Vec<Violation>,
+    violations: Violations,
     /// Without jitter.
     retry_after: Option<Duration>,
     /// With jitter, in whole milliseconds.
@@ -49,40 +45,40 @@ pub enum Reason {
     StoreUnavailable,
 }
 
+/// Most refusals are by one limit, or two.
+type Violations = SmallVec<[Violation; 2]>;
+
 /// A limit that refused.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Violation {
-    tier: Arc<str>,
-    label: Arc<str>,
-    quota: Quota,
+    limit: Arc<Limit>,
     cost: u64,
     remaining: u64,
     retry_after: Option<Duration>,
 }
 
 impl Rejection {
-    /// The refusal that `verdict` is, if it is one.
-    pub(crate) fn of(verdict: &Verdict, dice: &Dice) -> Option<Self> {
-        let reason = verdict.reason()?;
-        let violated = |standing: &Standing<'_>| match standing.answer() {
+    /// The refusal that the standings are, if they are one.
+    pub(crate) fn of(standings: Standings<'_>, dice: &Dice) -> Option<Self> {
+        let reason = standings.reason()?;
+        let violated = move |standing: &Standing<'_>| match standing.answer() {
             Answer::Refuses | Answer::NeverFits => true,
             Answer::Failed => reason == Reason::StoreUnavailable && standing.denies_on_failure(),
             Answer::Admits | Answer::NotAsked => false,
         };
-        let violations = verdict.own_standings().filter(violated);
+        let violations = standings.iter().filter(violated);
         let wait = match reason {
-            Reason::QuotaExceeded => longest_wait(verdict),
+            Reason::QuotaExceeded => longest_wait(standings),
             Reason::StoreUnavailable => Some((UNAVAILABLE, Jitter::default())),
             Reason::CostTooHigh | Reason::MissingKey => None,
         };
         // Where the cost is too high, it is too high for a tier that is not the first to refuse, perhaps.
-        let named = verdict
-            .own_standings()
-            .filter(violated)
+        let named = violations
+            .clone()
             .find(|standing| reason != Reason::CostTooHigh || standing.answer() == Answer::NeverFits)?;
         Some(Self::new(
             reason,
-            named.line().checked(named.policy()),
+            &named.limit().tier,
             violations.map(Violation::of).collect(),
             wait.map(|(wait, jitter)| (wait, wait.saturating_add(jitter.draw(wait, dice)))),
         ))
@@ -90,37 +86,35 @@ impl Rejection {
 
     /// The refusal for want of a key.
     pub(crate) fn for_missing_key(policy: &Policy, tier: usize) -> Self {
-        Self::new(Reason::MissingKey, &policy.tiers()[tier], Vec::new(), None)
+        Self::new(Reason::MissingKey, &policy.tiers()[tier].name, Violations::new(), None)
     }
 
-    fn new(reason: Reason, named: &Checked, violations: Vec<Violation>, waits: Option<(u64, u64)>) -> Self {
+    fn new(reason: Reason, tier: &Arc<str>, violations: Violations, waits: Option<(u64, u64)>) -> Self {
         Self {
-            inner: Arc::new(Inner {
-                reason,
-                tier: Arc::clone(&named.name),
-                violations,
-                retry_after: waits.map(|(wait, _)| Duration::from_micros(wait)),
-                wait: waits.map(|(_, told)| Duration::from_millis(told.div_ceil(1_000).max(1))),
-            }),
+            reason,
+            tier: Arc::clone(tier),
+            violations,
+            retry_after: waits.map(|(wait, _)| Duration::from_micros(wait)),
+            wait: waits.map(|(_, told)| Duration::from_millis(told.div_ceil(1_000).max(1))),
         }
     }
 
     /// What kind of refusal it is.
     #[must_use]
     pub fn reason(&self) -> Reason {
-        self.inner.reason
+        self.reason
     }
 
     /// The first tier, in order, that refused.
     #[must_use]
     pub fn tier(&self) -> &str {
-        &self.inner.tier
+        &self.tier
     }
 
     /// All limits that are known to have refused, in order.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
-        &self.inner.violations
+        &self.violations
     }
 
     /// The true wait, to the microsecond: the longest among the limits that refused. None if waiting does not help.
@@ -128,19 +122,19 @@ impl Rejection {
     /// Clients are told [`wait`](Self::wait) instead, which spreads them.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.inner.retry_after
+        self.retry_after
     }
 
     /// What the client is told to wait, everywhere: the true wait and the jitter, in whole milliseconds, rounded up.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
-        self.inner.wait
+        self.wait
     }
 
     /// The status of a plain HTTP response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        match self.inner.reason {
+        match self.reason {
             Reason::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
             Reason::CostTooHigh => StatusCode::FORBIDDEN,
             Reason::MissingKey => StatusCode::BAD_REQUEST,
@@ -153,9 +147,9 @@ impl Rejection {
 const UNAVAILABLE: u64 = 1_000_000;
 
 /// The longest wait, in microseconds, and the jitter of the tier that has it.
-fn longest_wait(verdict: &Verdict) -> Option<(u64, Jitter)> {
-    verdict
-        .own_standings()
+fn longest_wait(standings: Standings<'_>) -> Option<(u64, Jitter)> {
+    standings
+        .iter()
         .filter(|standing| standing.answer() == Answer::Refuses)
         .map(|standing| {
             let jitter = standing.line().checked(standing.policy()).tier.jitter;
@@ -167,9 +161,7 @@ fn longest_wait(verdict: &Verdict) -> Option<(u64, Jitter)> {
 impl Violation {
     fn of(standing: Standing<'_>) -> Self {
         Self {
-            tier: Arc::clone(&standing.line().checked(standing.policy()).name),
-            label: Arc::clone(&standing.limit().label),
-            quota: *standing.quota(),
+            limit: Arc::clone(standing.limit_arc()),
             cost: standing.cost(),
             remaining: standing.remaining(),
             retry_after: standing.retry_after(),
@@ -179,19 +171,24 @@ impl Violation {
     /// The tier's name.
     #[must_use]
     pub fn tier(&self) -> &str {
-        &self.tier
+        &self.limit.tier
     }
 
     /// The limit's name in headers: the tier's, with the period added if the tier has several quotas.
     #[must_use]
     pub fn label(&self) -> &str {
-        &self.label
+        &self.limit.label
     }
 
     /// The quota of the plan that the request is under.
     #[must_use]
-    pub const fn quota(&self) -> &Quota {
-        &self.quota
+    pub fn quota(&self) -> &Quota {
+        &self.limit.quota
+    }
+
+    /// The label in quotes, as JSON has them.
+    pub(crate) fn quoted_label(&self) -> &str {
+        &self.limit.quoted_label
     }
 
     /// What the request would have taken.
@@ -218,18 +215,15 @@ impl fmt::Display for Rejection {
         let tier = self.tier();
         let wait = self.wait().unwrap_or_default().as_millis();
         match (self.reason(), self.violations().first()) {
-            (Reason::QuotaExceeded, Some(first)) => {
-                let (limit, period) = (first.quota.limit(), short(first.quota.period()));
-                write!(f, "tier {tier:?} allows {limit} per {period}; try again in {wait} ms")
-            }
+            (Reason::QuotaExceeded, Some(first)) => write!(f, "{}; try again in {wait} ms", first.limit.rule),
             (Reason::QuotaExceeded, None) => write!(f, "tier {tier:?} is used up; try again in {wait} ms"),
             (Reason::CostTooHigh, _) => {
-                let too_high = |violation: &&Violation| violation.cost > violation.quota.burst_size();
+                let too_high = |violation: &&Violation| violation.cost > violation.quota().burst_size();
                 match self.violations().iter().find(too_high) {
                     Some(violation) => write!(
                         f,
                         "tier {tier:?} admits at most {} at once, and the request costs {}",
-                        violation.quota.burst_size(),
+                        violation.quota().burst_size(),
                         violation.cost
                     ),
                     None => write!(f, "tier {tier:?} can never admit a request of this cost"),
@@ -245,21 +239,14 @@ impl fmt::Display for Rejection {
     }
 }
 
-impl fmt::Debug for Rejection {
+impl fmt::Debug for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner {
-            reason,
-            tier,
-            violations,
-            retry_after,
-            wait,
-        } = &*self.inner;
-        f.debug_struct("Rejection")
-            .field("reason", reason)
-            .field("tier", tier)
-            .field("violations", violations)
-            .field("retry_after", retry_after)
-            .field("wait", wait)
+        f.debug_struct("Violation")
+            .field("label", &self.label())
+            .field("quota", self.quota())
+            .field("cost", &self.cost)
+            .field("remaining", &self.remaining)
+            .field("retry_after", &self.retry_after)
             .finish()
     }
 }

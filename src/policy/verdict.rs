@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::iter;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,15 +39,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn new(policy: &Arc<Policy>, lines: Lines, outcome: Outcome) -> Self {
-        let (now, mut decisions) = outcome.into_parts();
-        // A store that answers less than it was asked has failed for the rest.
-        decisions.resize(lines.len(), Decision::new(Answer::Failed));
+    pub(crate) fn new(policy: &Arc<Policy>, standings: Standings<'_>) -> Self {
         Self {
             policy: Arc::clone(policy),
-            lines,
-            now,
-            decisions,
+            lines: standings.lines.into(),
+            now: standings.now,
+            decisions: standings.decisions.into(),
             outer: None,
         }
     }
@@ -54,7 +52,15 @@ impl Verdict {
     /// How each limit that the request concerned stands, in the order of the tiers; after them those of layers
     /// further out.
     pub fn standings(&self) -> impl Iterator<Item = Standing<'_>> {
-        iter::successors(Some(self), |verdict| verdict.outer.as_deref()).flat_map(Self::own_standings)
+        iter::successors(Some(self), |verdict| verdict.outer.as_deref()).flat_map(|verdict| {
+            let own = Standings {
+                policy: &verdict.policy,
+                lines: &verdict.lines,
+                now: verdict.now,
+                decisions: &verdict.decisions,
+            };
+            own.iter()
+        })
     }
 
     /// When it was decided, by the store's clock.
@@ -63,27 +69,51 @@ impl Verdict {
         self.now
     }
 
-    pub(crate) fn own_standings(&self) -> impl Iterator<Item = Standing<'_>> {
-        let lines = self.lines.iter().zip(&self.decisions);
-        lines.map(|(line, decision)| Standing {
-            policy: &self.policy,
-            line,
-            decision,
-        })
+    /// For handlers: without hashes of keys, and with what a layer further out had to say.
+    pub(crate) fn shared(mut self, outer: Option<Self>) -> Self {
+        self.lines.iter_mut().for_each(|line| line.key_hash = None);
+        self.outer = outer.map(Arc::new);
+        self
+    }
+}
+
+/// A verdict that nobody keeps.
+#[derive(Clone, Copy)]
+pub(crate) struct Standings<'a> {
+    policy: &'a Policy,
+    lines: &'a [Line],
+    now: Timestamp,
+    decisions: &'a [Decision],
+}
+
+impl<'a> Standings<'a> {
+    /// What `outcome` means for `lines`, which it answers one by one.
+    #[inline]
+    pub(crate) fn new(policy: &'a Policy, lines: &'a [Line], outcome: &'a Outcome) -> Self {
+        Self {
+            policy,
+            lines,
+            now: outcome.now(),
+            decisions: outcome.decisions(),
+        }
     }
 
-    /// For handlers: without hashes of keys, and with what a layer further out had to say.
-    pub(crate) fn shared(&self, outer: Option<Self>) -> Self {
-        let mut shared = self.clone();
-        shared.lines.iter_mut().for_each(|line| line.key_hash = None);
-        shared.outer = outer.map(Arc::new);
-        shared
+    #[inline]
+    pub(crate) fn iter(self) -> impl Iterator<Item = Standing<'a>> + Clone {
+        let policy = self.policy;
+        let lines = self.lines.iter().zip(self.decisions);
+        lines.map(move |(line, decision)| Standing { policy, line, decision })
+    }
+
+    pub(crate) const fn now(self) -> Timestamp {
+        self.now
     }
 
     /// Why the request is refused, if it is.
-    pub(crate) fn reason(&self) -> Option<Reason> {
+    #[inline]
+    pub(crate) fn reason(self) -> Option<Reason> {
         let mut reason = None;
-        for standing in self.own_standings() {
+        for standing in self.iter() {
             match standing.answer() {
                 // Nothing weighs more: waiting will not help.
                 Answer::NeverFits => return Some(Reason::CostTooHigh),
@@ -170,12 +200,17 @@ impl<'a> Standing<'a> {
     /// A hash of the key, keyed with a secret of the layer's own: it tells clients apart, in this process and as long
     /// as it runs, and says nothing about who they are. Only there for a [`DecisionHook`](super::DecisionHook).
     #[must_use]
-    pub const fn key_hash(&self) -> Option<u64> {
-        self.line.key_hash
+    pub fn key_hash(&self) -> Option<u64> {
+        self.line.key_hash.map(NonZeroU64::get)
     }
 
+    #[inline]
     pub(crate) fn limit(&self) -> &'a Limit {
         self.line.limit(self.policy)
+    }
+
+    pub(crate) fn limit_arc(&self) -> &'a Arc<Limit> {
+        &self.policy.limits()[self.line.limit_number()]
     }
 
     pub(crate) const fn decision(&self) -> &'a Decision {

@@ -295,18 +295,21 @@ impl Quota {
 
     /// So many …
     #[must_use]
+    #[inline]
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
     /// … per so long.
     #[must_use]
+    #[inline]
     pub const fn period(&self) -> Duration {
         Duration::from_micros(self.period)
     }
 
     /// How many may come at once: the largest cost that can ever be admitted.
     #[must_use]
+    #[inline]
     pub const fn burst_size(&self) -> u64 {
         match self.burst {
             Some(burst) => burst,
@@ -316,14 +319,17 @@ impl Quota {
 
     /// How it counts.
     #[must_use]
+    #[inline]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
+    #[inline]
     pub(crate) const fn period_micros(&self) -> u64 {
         self.period
     }
 
+    #[inline]
     pub(crate) const fn rate(&self) -> &Rate {
         &self.rate
     }

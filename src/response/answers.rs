@@ -1,16 +1,17 @@
 //! Everything a response is given by the layer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderValue, Response};
 
-use crate::policy::{Policy, Rejection, Verdict};
+use crate::policy::{Policy, Rejection, Standings};
 
 use super::grpc::Grpc;
-use super::headers::{Headers, Labels};
+use super::headers::{Headers, Labels, Stamp};
 use super::http::ProblemJson;
 use super::responder::Responder;
 
@@ -39,8 +40,13 @@ impl Answers {
         self.responder = Arc::new(responder);
     }
 
-    /// Answers the request of which `parts` is the head; `verdict` is there if the store was asked.
-    pub(crate) fn refuse(&self, rejection: Rejection, verdict: Option<&Verdict>, parts: &Parts) -> Response<Bytes> {
+    /// Answers the request of which `parts` is the head; `standings` are there if the store was asked.
+    pub(crate) fn refuse(
+        &self,
+        rejection: Rejection,
+        standings: Option<Standings<'_>>,
+        parts: &Parts,
+    ) -> Response<Bytes> {
         // Only the form of the answer depends on what the client says it speaks, never whom it is charged to.
         let mut response = match Grpc::of(&parts.headers) {
             Some(grpc) => grpc.refuse(&rejection),
@@ -51,27 +57,75 @@ impl Answers {
             .entry(CACHE_CONTROL)
             .or_insert(HeaderValue::from_static("no-store"));
         if let Some(wait) = rejection.wait() {
-            let seconds = wait.as_millis().div_ceil(1_000) as u64;
-            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            headers.insert(RETRY_AFTER, seconds(wait));
             self.headers.tell_wait(wait, headers);
         }
-        if let Some(verdict) = verdict {
-            self.headers.tell_refusal(verdict, &self.labels, headers);
+        if let Some(standings) = standings {
+            self.headers.tell_refusal(standings, &self.labels, headers);
         }
         response.extensions_mut().insert(rejection);
         response
     }
 
-    /// Whether responses to admitted requests are stamped at all.
-    pub(crate) const fn stamps(&self) -> bool {
-        self.headers.tell_anything()
+    /// What the response to an admitted request will be given.
+    #[inline]
+    pub(crate) fn stamp(&self, standings: Standings<'_>) -> Option<Stamp> {
+        self.headers.tell_standings(standings, &self.labels)
     }
+}
 
-    pub(crate) fn stamp<B>(&self, verdict: &Verdict, response: &mut Response<B>) {
-        // A layer further in has refused it, and said all there is to say.
-        if response.extensions().get::<Rejection>().is_none() {
-            self.headers
-                .tell_standings(verdict, &self.labels, response.headers_mut());
+/// Whole seconds, rounded up; of up to an hour without an allocation.
+fn seconds(wait: Duration) -> HeaderValue {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let known = usize::try_from(seconds).ok().and_then(|seconds| SECONDS.get(seconds));
+    let text = known.map(|digits| {
+        let zeros = digits.iter().take(3).take_while(|digit| **digit == b'0').count();
+        &digits[zeros..]
+    });
+    text.and_then(|text| HeaderValue::from_maybe_shared(Bytes::from_static(text)).ok())
+        .unwrap_or_else(|| HeaderValue::from(seconds))
+}
+
+/// Four digits each.
+static SECONDS: [[u8; 4]; 3_601] = {
+    let mut seconds = [[b'0'; 4]; 3_601];
+    let mut number = 0;
+    while number < seconds.len() {
+        let mut rest = number;
+        let mut place = 4;
+        while place > 0 {
+            place -= 1;
+            seconds[number][place] += (rest % 10) as u8;
+            rest /= 10;
         }
+        number += 1;
+    }
+    seconds
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_written_out() {
+        for number in [
+            0,
+            1,
+            9,
+            10,
+            99,
+            100,
+            999,
+            1_000,
+            3_599,
+            3_600,
+            3_601,
+            10_000,
+            u64::MAX / 2,
+        ] {
+            assert_eq!(seconds(Duration::from_secs(number)), number.to_string());
+        }
+        assert_eq!(seconds(Duration::from_millis(1_001)), "2");
     }
 }

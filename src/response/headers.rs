@@ -4,11 +4,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
-use crate::policy::{Limit, Policy, Standing, Verdict};
+use crate::clock::Timestamp;
+use crate::policy::{Limit, Policy, Rejection, Standing, Standings};
 use crate::quota::{Algorithm, Quota};
 use crate::store::Answer;
+
+use super::text::Text;
 
 /// Which headers tell clients how they stand. `Retry-After` is not among them: every refusal that can be waited out
 /// has it.
@@ -105,7 +108,8 @@ impl Headers {
         self
     }
 
-    pub(super) const fn tell_anything(&self) -> bool {
+    /// Whether there is anything to tell of an admitted request.
+    const fn tell_anything(&self) -> bool {
         self.draft.is_some() || self.x_rate_limit.is_some()
     }
 
@@ -116,38 +120,35 @@ impl Headers {
     }
 
     /// For an admitted request.
-    pub(super) fn tell_standings(&self, verdict: &Verdict, labels: &Labels, headers: &mut HeaderMap) {
+    #[inline]
+    pub(super) fn tell_standings(&self, standings: Standings<'_>, labels: &Labels) -> Option<Stamp> {
+        if !self.tell_anything() {
+            return None;
+        }
+        let mut stamp = Stamp::default();
         if self.draft.is_some() {
-            let policies = labels.policies(verdict);
-            let standings = labels.list(shown(verdict), window);
-            append(headers, RATE_LIMIT_POLICY, policies);
-            append(headers, RATE_LIMIT, standings);
+            stamp.policies = labels.policies(standings);
+            stamp.standings = labels.list(shown(standings), Labels::push_window);
         }
-        if let Some(reset) = self.x_rate_limit
-            && let Some(tightest) = shown(verdict).reduce(tighter)
-            && !is_tighter_already(headers, &tightest)
-        {
-            insert_x_rate_limit(headers, verdict, &tightest, reset);
+        if let Some(reset) = self.x_rate_limit {
+            stamp.tightest = shown(standings)
+                .reduce(tighter)
+                .map(|tightest| XRateLimit::of(&tightest, standings.now(), reset));
         }
+        Some(stamp)
     }
 
     /// For a refused one.
-    pub(super) fn tell_refusal(&self, verdict: &Verdict, labels: &Labels, headers: &mut HeaderMap) {
-        let violated = || {
-            let refuses = |standing: &Standing<'_>| standing.answer() != Answer::Admits;
-            shown(verdict).filter(refuses)
-        };
+    pub(super) fn tell_refusal(&self, standings: Standings<'_>, labels: &Labels, headers: &mut HeaderMap) {
+        let mut violated = shown(standings).filter(|standing| standing.answer() != Answer::Admits);
         if self.draft.is_some() {
-            let standings = labels.list(violated(), |standing| {
-                standing.retry_after().map(|wait| ceil_seconds(wait).max(1))
-            });
-            append(headers, RATE_LIMIT_POLICY, labels.policies(verdict));
-            append(headers, RATE_LIMIT, standings);
+            append(headers, RATE_LIMIT_POLICY, labels.policies(standings));
+            append(headers, RATE_LIMIT, labels.list(violated.clone(), Labels::push_wait));
         }
         if let Some(reset) = self.x_rate_limit
-            && let Some(first) = violated().next()
+            && let Some(first) = violated.next()
         {
-            insert_x_rate_limit(headers, verdict, &first, reset);
+            XRateLimit::of(&first, standings.now(), reset).insert(headers);
         }
     }
 }
@@ -158,10 +159,35 @@ impl Default for Headers {
     }
 }
 
+/// What the response to an admitted request will be given.
+#[derive(Default)]
+pub(crate) struct Stamp {
+    policies: Option<HeaderValue>,
+    standings: Option<HeaderValue>,
+    tightest: Option<XRateLimit>,
+}
+
+impl Stamp {
+    pub(crate) fn put_on<B>(self, response: &mut Response<B>) {
+        // A layer further in has refused it, and said all there is to say.
+        if response.extensions().get::<Rejection>().is_some() {
+            return;
+        }
+        let headers = response.headers_mut();
+        append(headers, RATE_LIMIT_POLICY, self.policies);
+        append(headers, RATE_LIMIT, self.standings);
+        if let Some(tightest) = self.tightest
+            && !tightest.is_looser_than_told(headers)
+        {
+            tightest.insert(headers);
+        }
+    }
+}
+
 /// What is the same for every request: the limits as structured-field items.
 #[derive(Debug)]
 pub(super) struct Labels {
-    /// By the limits' index.
+    /// By the limits' numbers.
     items: Vec<Item>,
     /// The policy field of a request that concerns all tiers with their first plans.
     usual: Option<Usual>,
@@ -169,10 +195,22 @@ pub(super) struct Labels {
 
 #[derive(Debug)]
 struct Item {
-    /// The name, quoted.
-    name: String,
     /// The whole item of `RateLimit-Policy`.
     policy: String,
+    /// The item of `RateLimit`, up to the number that remains …
+    remaining: String,
+    /// … and after it, where the time is always the same.
+    window: Window,
+}
+
+/// What `t` is while something remains.
+#[derive(Clone, Debug)]
+enum Window {
+    /// The window slides, or the bucket refills: all of it. (Not the time to reset: of a bucket that is nearly full it
+    /// would tell a far higher rate than there is.)
+    Always(String),
+    /// Until the window ends.
+    ToReset,
 }
 
 #[derive(Debug)]
@@ -184,68 +222,86 @@ struct Usual {
 impl Labels {
     pub(super) fn new(policy: &Policy) -> Self {
         let mut labels = Self {
-            items: policy.limits().map(Item::new).collect(),
+            items: policy.limits().iter().map(|limit| Item::new(limit)).collect(),
             usual: None,
         };
         let shown = policy.tiers().iter().filter(|checked| checked.tier.in_headers);
-        let limits: Vec<_> = shown
-            .flat_map(|checked| checked.plans[0].iter().map(|limit| limit.index))
-            .collect();
+        let limits: Vec<_> = shown.flat_map(|checked| checked.plans[0].clone()).collect();
         labels.usual = labels.join(limits.iter().copied()).map(|field| Usual { limits, field });
         labels
     }
 
     /// The policies that the request was under; nothing if none is shown.
-    fn policies(&self, verdict: &Verdict) -> Option<HeaderValue> {
-        let named = || verdict.own_standings().filter(Standing::is_named);
-        let limits = || named().map(|standing| standing.limit().index);
+    fn policies(&self, standings: Standings<'_>) -> Option<HeaderValue> {
+        let named = standings.iter().filter(Standing::is_named);
+        let limits = named.map(|standing| standing.line().limit_number());
         match &self.usual {
-            Some(usual) if limits().eq(usual.limits.iter().copied()) => Some(usual.field.clone()),
-            _ => self.join(limits()),
+            Some(usual) if limits.clone().eq(usual.limits.iter().copied()) => Some(usual.field.clone()),
+            _ => self.join(limits),
         }
     }
 
     fn join(&self, limits: impl Iterator<Item = usize>) -> Option<HeaderValue> {
-        let mut field = String::new();
+        let mut field = Text::default();
         for limit in limits {
-            field.push_str(if field.is_empty() { "" } else { ", " });
-            field.push_str(&self.items[limit].policy);
+            field.push(if field.is_empty() { "" } else { ", " });
+            field.push(&self.items[limit].policy);
         }
-        value(field)
+        field.into_header()
     }
 
     /// `RateLimit` for some limits; nothing if there are none.
+    #[inline]
     fn list<'a>(
         &self,
         standings: impl Iterator<Item = Standing<'a>>,
-        seconds: impl Fn(&Standing<'a>) -> Option<u64>,
+        push_time: impl Fn(&Item, &Standing<'a>, &mut Text),
     ) -> Option<HeaderValue> {
-        let mut field = String::with_capacity(128);
+        let mut field = Text::default();
         for standing in standings {
-            let separator = if field.is_empty() { "" } else { ", " };
-            let name = &self.items[standing.limit().index].name;
-            let remaining = standing.remaining().min(MOST);
-            let _ = write!(field, "{separator}{name};r={remaining}");
-            if let Some(seconds) = seconds(&standing) {
-                let _ = write!(field, ";t={seconds}");
-            }
+            let item = &self.items[standing.line().limit_number()];
+            field.push(if field.is_empty() { "" } else { ", " });
+            field.push(&item.remaining);
+            field.push_number(standing.remaining().min(MOST));
+            push_time(item, &standing, &mut field);
         }
-        value(field)
+        field.into_header()
     }
+
+    /// `t` of an admitted request.
+    #[inline]
+    fn push_window(item: &Item, standing: &Standing<'_>, field: &mut Text) {
+        let micros = match &item.window {
+            _ if standing.remaining() == 0 => standing.decision().retry_after_micros(),
+            Window::Always(window) => return field.push(window),
+            Window::ToReset => match standing.decision().reset_after_micros() {
+                0 => standing.quota().period_micros(),
+                reset_after => reset_after,
+            },
+        };
+        push_seconds(micros, field);
+    }
+
+    /// `t` of a refused one.
+    fn push_wait(_: &Item, standing: &Standing<'_>, field: &mut Text) {
+        if standing.retry_after().is_some() {
+            push_seconds(standing.decision().retry_after_micros(), field);
+        }
+    }
+}
+
+fn push_seconds(micros: u64, field: &mut Text) {
+    field.push(";t=");
+    field.push_number(ceil_seconds(micros).clamp(1, MOST));
 }
 
 impl Item {
     fn new(limit: &Limit) -> Self {
-        let mut name = String::from('"');
-        for letter in limit.label.chars() {
-            if matches!(letter, '"' | '\\') {
-                name.push('\\');
-            }
-            name.push(letter);
-        }
-        name.push('"');
-
-        let quota = &limit.quota;
+        let Limit {
+            quota,
+            quoted_label: name,
+            ..
+        } = limit;
         let (q, w) = quota_per_seconds(quota);
         let mut policy = format!("{name};q={q}");
         if let Some(w) = w {
@@ -254,7 +310,22 @@ impl Item {
         if quota.burst_size() != quota.limit() {
             let _ = write!(policy, ";throttle-burst={}", quota.burst_size().min(MOST));
         }
-        Self { name, policy }
+        Self {
+            policy,
+            remaining: format!("{name};r="),
+            window: Window::of(quota),
+        }
+    }
+}
+
+impl Window {
+    fn of(quota: &Quota) -> Self {
+        match quota.algorithm() {
+            // In whole seconds it would tell a far lower rate than there is.
+            _ if quota.period() < Duration::from_secs(1) => Self::Always(String::new()),
+            Algorithm::FixedWindow { .. } => Self::ToReset,
+            _ => Self::Always(format!(";t={}", ceil_seconds(quota.period_micros()).clamp(1, MOST))),
+        }
     }
 }
 
@@ -271,21 +342,8 @@ fn quota_per_seconds(quota: &Quota) -> (u64, Option<u64>) {
     }
 }
 
-fn shown(verdict: &Verdict) -> impl Iterator<Item = Standing<'_>> {
-    verdict.own_standings().filter(Standing::is_shown)
-}
-
-/// `t` of an admitted request; nothing where whole seconds would tell a far lower rate than there is.
-fn window(standing: &Standing<'_>) -> Option<u64> {
-    let quota = standing.quota();
-    let window = match quota.algorithm() {
-        _ if standing.remaining() == 0 => standing.retry_after().unwrap_or_default(),
-        _ if quota.period() < Duration::from_secs(1) => return None,
-        Algorithm::FixedWindow { .. } if !standing.reset_after().is_zero() => standing.reset_after(),
-        // Not the time to reset: of a bucket that is nearly full it would tell a far higher rate than there is.
-        _ => quota.period(),
-    };
-    Some(ceil_seconds(window).clamp(1, MOST))
+fn shown(standings: Standings<'_>) -> impl Iterator<Item = Standing<'_>> + Clone {
+    standings.iter().filter(Standing::is_shown)
 }
 
 /// The one with the smaller share remaining; the first if they are alike.
@@ -298,27 +356,41 @@ fn tighter<'a>(one: Standing<'a>, other: Standing<'a>) -> Standing<'a> {
     }
 }
 
-/// Whether a layer further in has told of a limit that is tighter.
-fn is_tighter_already(headers: &HeaderMap, standing: &Standing<'_>) -> bool {
-    let number = |name| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
-    let (Some(limit), Some(remaining)) = (number(&X_LIMIT), number(&X_REMAINING)) else {
-        return false;
-    };
-    u128::from(remaining) * u128::from(standing.quota().limit()) <= u128::from(standing.remaining()) * u128::from(limit)
+/// The numbers of `X-RateLimit-*`.
+struct XRateLimit {
+    /// What can remain at most, so that the two are a share.
+    limit: u64,
+    remaining: u64,
+    reset: u64,
 }
 
-fn insert_x_rate_limit(headers: &mut HeaderMap, verdict: &Verdict, standing: &Standing<'_>, reset: Reset) {
-    let seconds = match reset {
-        Reset::Delta => ceil_seconds(standing.reset_after()),
-        Reset::Epoch => {
-            let now = Duration::from_micros(verdict.now().as_micros());
-            ceil_seconds(now.saturating_add(standing.reset_after()))
+impl XRateLimit {
+    fn of(standing: &Standing<'_>, now: Timestamp, reset: Reset) -> Self {
+        let reset_after = standing.decision().reset_after_micros();
+        Self {
+            limit: standing.quota().burst_size(),
+            remaining: standing.remaining(),
+            reset: match reset {
+                Reset::Delta => ceil_seconds(reset_after),
+                Reset::Epoch => ceil_seconds(now.as_micros().saturating_add(reset_after)),
+            },
         }
-    };
-    // What can remain at most, so that the two are a share.
-    headers.insert(X_LIMIT, HeaderValue::from(standing.quota().burst_size()));
-    headers.insert(X_REMAINING, HeaderValue::from(standing.remaining()));
-    headers.insert(X_RESET, HeaderValue::from(seconds));
+    }
+
+    /// Whether a layer further in has told of a limit that is tighter, or as tight.
+    fn is_looser_than_told(&self, headers: &HeaderMap) -> bool {
+        let number = |name| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
+        let (Some(limit), Some(remaining)) = (number(&X_LIMIT), number(&X_REMAINING)) else {
+            return false;
+        };
+        u128::from(remaining) * u128::from(self.limit) <= u128::from(self.remaining) * u128::from(limit)
+    }
+
+    fn insert(self, headers: &mut HeaderMap) {
+        headers.insert(X_LIMIT, HeaderValue::from(self.limit));
+        headers.insert(X_REMAINING, HeaderValue::from(self.remaining));
+        headers.insert(X_RESET, HeaderValue::from(self.reset));
+    }
 }
 
 fn append(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) {
@@ -327,15 +399,6 @@ fn append(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>)
     }
 }
 
-/// An empty list is not sent.
-fn value(field: String) -> Option<HeaderValue> {
-    if field.is_empty() {
-        return None;
-    }
-    // Names were checked to be printable ASCII, so this cannot fail.
-    HeaderValue::try_from(field).ok()
-}
-
-fn ceil_seconds(time: Duration) -> u64 {
-    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+const fn ceil_seconds(micros: u64) -> u64 {
+    micros.div_ceil(1_000_000)
 }

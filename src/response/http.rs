@@ -1,6 +1,6 @@
 //! Bodies for plain HTTP.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -10,6 +10,7 @@ use http::{HeaderValue, Response};
 use crate::policy::{Reason, Rejection};
 
 use super::responder::Responder;
+use super::text::Text;
 
 /// Answers with problem details (RFC 9457), the default:
 ///
@@ -43,25 +44,27 @@ impl Responder for ProblemJson {
             ),
             Reason::CostTooHigh | Reason::MissingKey => ("about:blank", status.canonical_reason().unwrap_or_default()),
         };
-        let detail = rejection.to_string();
-        let mut body = String::with_capacity(256 + detail.len());
-        let _ = write!(
-            body,
-            r#"{{"type":"{kind}","title":"{title}","status":{},"detail":{}"#,
-            status.as_u16(),
-            Json(&detail)
-        );
+        let mut body = Text::default();
+        body.push(r#"{"type":""#);
+        body.push(kind);
+        body.push(r#"","title":""#);
+        body.push(title);
+        body.push(r#"","status":"#);
+        body.push_number(status.as_u16().into());
+        body.push(r#","detail":"#);
+        body.push_json(sentence(rejection).as_bytes());
         for (nth, violation) in rejection.violations().iter().enumerate() {
-            let opening = if nth == 0 { r#","violated-policies":["# } else { "," };
-            let _ = write!(body, "{opening}{}", Json(violation.label()));
+            body.push(if nth == 0 { r#","violated-policies":["# } else { "," });
+            body.push(violation.quoted_label());
         }
         if !rejection.violations().is_empty() {
-            body.push(']');
+            body.push("]");
         }
         if let Some(wait) = rejection.wait() {
-            let _ = write!(body, r#","wait_ms":{}"#, wait.as_millis());
+            body.push(r#","wait_ms":"#);
+            body.push_number(wait.as_millis() as u64);
         }
-        body.push('}');
+        body.push("}");
         response(rejection, "application/problem+json", body)
     }
 }
@@ -72,7 +75,7 @@ pub struct PlainText;
 
 impl Responder for PlainText {
     fn respond(&self, rejection: &Rejection, _: &Parts) -> Response<Bytes> {
-        response(rejection, "text/plain; charset=utf-8", rejection.to_string())
+        response(rejection, "text/plain; charset=utf-8", sentence(rejection))
     }
 }
 
@@ -82,37 +85,27 @@ pub struct JsonEnvelope;
 
 impl Responder for JsonEnvelope {
     fn respond(&self, rejection: &Rejection, _: &Parts) -> Response<Bytes> {
-        let body = format!(
-            r#"{{"code":{},"message":{},"data":null}}"#,
-            rejection.status().as_u16(),
-            Json(&rejection.to_string())
-        );
+        let mut body = Text::default();
+        body.push(r#"{"code":"#);
+        body.push_number(rejection.status().as_u16().into());
+        body.push(r#","message":"#);
+        body.push_json(sentence(rejection).as_bytes());
+        body.push(r#","data":null}"#);
         response(rejection, "application/json", body)
     }
 }
 
-fn response(rejection: &Rejection, content_type: &'static str, body: String) -> Response<Bytes> {
-    let mut response = Response::new(body.into());
+fn sentence(rejection: &Rejection) -> Text {
+    let mut sentence = Text::default();
+    let _ = write!(sentence, "{rejection}");
+    sentence
+}
+
+fn response(rejection: &Rejection, content_type: &'static str, body: Text) -> Response<Bytes> {
+    let mut response = Response::new(body.into_bytes());
     *response.status_mut() = rejection.status();
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
-}
-
-/// A string, as JSON writes it.
-struct Json<'a>(&'a str);
-
-impl fmt::Display for Json<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('"')?;
-        for letter in self.0.chars() {
-            match letter {
-                '"' | '\\' => write!(f, "\\{letter}")?,
-                control if control.is_control() => write!(f, "\\u{:04x}", u32::from(control))?,
-                letter => f.write_char(letter)?,
-            }
-        }
-        f.write_char('"')
-    }
 }

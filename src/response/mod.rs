@@ -6,8 +6,9 @@ mod grpc;
 mod headers;
 mod http;
 mod responder;
+mod text;
 
-pub(crate) use self::answers::Answers;
+pub(crate) use self::{answers::Answers, headers::Stamp};
 pub use self::{
     headers::{Draft, Headers, Reset},
     http::{JsonEnvelope, PlainText, ProblemJson},

@@ -1,12 +1,12 @@
 //! What a store is asked.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use foldhash::quality::FixedState;
 use smallvec::SmallVec;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::quota::Quota;
 
@@ -33,6 +33,7 @@ pub struct Charge<'a> {
 impl<'a> Charge<'a> {
     /// A cost of 1 against the tier's first quota.
     #[must_use]
+    #[inline]
     pub const fn new(tier: &'a TierId, key: &'a [u8], quota: &'a Quota) -> Self {
         Self {
             tier,
@@ -46,6 +47,7 @@ impl<'a> Charge<'a> {
 
     /// Against another of the tier's quotas.
     #[must_use]
+    #[inline]
     pub const fn nth(mut self, nth: u8) -> Self {
         self.nth = nth;
         self
@@ -53,6 +55,7 @@ impl<'a> Charge<'a> {
 
     /// With another cost.
     #[must_use]
+    #[inline]
     pub const fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
@@ -60,6 +63,7 @@ impl<'a> Charge<'a> {
 
     /// With another meaning of failure.
     #[must_use]
+    #[inline]
     pub const fn on_failure(mut self, on_failure: FailureMode) -> Self {
         self.on_failure = on_failure;
         self
@@ -173,7 +177,7 @@ impl TierId {
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             inner: Arc::new(Inner {
-                hash: FixedState::default().hash_one((namespace, name)),
+                hash: xxh3_64(format!("{namespace}\0{name}").as_bytes()),
                 namespace: namespace.into(),
                 name: name.into(),
             }),
@@ -192,12 +196,14 @@ impl TierId {
         &self.inner.name
     }
 
+    #[inline]
     pub(crate) fn hash64(&self) -> u64 {
         self.inner.hash
     }
 }
 
 impl PartialEq for TierId {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
             || (self.inner.hash == other.inner.hash

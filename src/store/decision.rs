@@ -51,6 +51,7 @@ pub enum Source {
 impl Decision {
     /// An answer, with numbers of 0, from the store (or from nobody, if it [failed](Answer::Failed)).
     #[must_use]
+    #[inline]
     pub const fn new(answer: Answer) -> Self {
         Self {
             answer,
@@ -66,6 +67,7 @@ impl Decision {
 
     /// Sets what remains.
     #[must_use]
+    #[inline]
     pub const fn with_remaining(mut self, remaining: u64) -> Self {
         self.remaining = remaining;
         self
@@ -90,11 +92,13 @@ impl Decision {
         self.with_reset_after_micros(ceil_micros(reset_after))
     }
 
+    #[inline]
     pub(crate) const fn with_retry_after_micros(mut self, micros: u64) -> Self {
         self.retry_after = micros;
         self
     }
 
+    #[inline]
     pub(crate) const fn with_reset_after_micros(mut self, micros: u64) -> Self {
         self.reset_after = micros;
         self
@@ -134,10 +138,12 @@ impl Decision {
         Duration::from_micros(self.reset_after)
     }
 
+    #[inline]
     pub(crate) const fn retry_after_micros(&self) -> u64 {
         self.retry_after
     }
 
+    #[inline]
     pub(crate) const fn reset_after_micros(&self) -> u64 {
         self.reset_after
     }
@@ -177,9 +183,23 @@ impl Outcome {
         self
     }
 
-    /// The same, without a copy.
+    /// No decisions yet.
+    #[inline]
+    pub(crate) fn at(now: Timestamp) -> Self {
+        Self::from_parts(now, Decisions::new(), Marks::new())
+    }
+
     pub(crate) const fn from_parts(now: Timestamp, decisions: Decisions, marks: Marks) -> Self {
         Self { now, decisions, marks }
+    }
+
+    /// Adds a decision, and what the store wants to find in the receipt about it.
+    #[inline]
+    pub(crate) fn push<const N: usize>(&mut self, decision: Decision, marks: [u64; N]) {
+        self.decisions.push(decision);
+        for mark in marks {
+            self.marks.push(mark);
+        }
     }
 
     /// A failure of all `charges`.
@@ -197,14 +217,24 @@ impl Outcome {
 
     /// One for each charge, in their order.
     #[must_use]
+    #[inline]
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
     }
 
     /// Whether every charge was admitted, and so all were charged.
     #[must_use]
+    #[inline]
     pub fn is_charged(&self) -> bool {
         self.decisions.iter().all(|decision| decision.answer == Answer::Admits)
+    }
+
+    /// A store that answers less than it was asked has failed for the rest.
+    #[inline]
+    pub(crate) fn complete(&mut self, charges: usize) {
+        if self.decisions.len() != charges {
+            self.decisions.resize(charges, Decision::new(Answer::Failed));
+        }
     }
 
     pub(crate) fn decisions_mut(&mut self) -> &mut [Decision] {

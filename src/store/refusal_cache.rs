@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::hash::Hash as _;
+use std::hash::{Hash as _, Hasher};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -142,6 +142,23 @@ impl<St: Store> Store for RefusalCache<St> {
     }
 }
 
+/// All that makes one question different from another, in a row.
+#[derive(Default)]
+struct Told {
+    bytes: SmallVec<[u8; 256]>,
+}
+
+impl Hasher for Told {
+    fn write(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Not asked for: what was told is hashed with the secret.
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
 impl Memory {
     fn new(clock: Arc<dyn Clock>, capacity: usize) -> Self {
         Self {
@@ -158,10 +175,10 @@ impl Memory {
 
     fn questions(&self, charges: &[Charge<'_>]) -> Questions {
         let hash = |charge: &Charge<'_>| {
-            self.secret.hash(|hasher| {
-                (charge.tier.namespace(), charge.tier.name(), charge.nth).hash(hasher);
-                (charge.key, charge.quota, charge.cost).hash(hasher);
-            })
+            let mut told = Told::default();
+            (charge.tier.namespace(), charge.tier.name(), charge.nth).hash(&mut told);
+            (charge.key, charge.quota, charge.cost).hash(&mut told);
+            self.secret.hash(&told.bytes)
         };
         charges.iter().map(hash).collect()
     }

@@ -51,18 +51,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use smallvec::SmallVec;
-
 use crate::algorithm::Terms;
 use crate::clock::{Clock, SystemClock, Timestamp};
 
 use self::fingerprint::Fingerprint;
-use self::locked::{Locked, Place, Question};
+use self::locked::{Locked, Question, Questions};
 use self::table::{Bounds, Table};
 use self::tables::Tables;
-use super::decision::{Decisions, Marks};
 use super::secret::Secret;
-use super::{Answer, Asked, Charge, Outcome, Receipt, Store};
+use super::{Answer, Asked, Charge, INLINE, Outcome, Receipt, Store};
+use smallvec::SmallVec;
 
 /// Keeps accounts in this process's memory, and answers at once.
 ///
@@ -167,25 +165,32 @@ impl MemoryStore {
     /// Takes over what another store tells of the account of `charge`: what remains, and in how many microseconds it
     /// resets. Not if `keeps_less` and less remains here.
     pub(crate) fn tell(&self, charge: &Charge<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
-        let mut locked = self.lock(std::slice::from_ref(charge));
-        let (shard, question) = locked.account(0, self.inner.clock.now(), 0);
-        shard.tell(&question, remaining, reset_after, keeps_less);
+        let questions = self.questions(std::slice::from_ref(charge));
+        let mut locked = Locked::new(&questions);
+        let real = self.now().as_micros();
+        locked
+            .shard(0)
+            .tell(&questions[0], real, remaining, reset_after, keeps_less);
     }
 
-    /// Finds the accounts, does all work that needs no lock, and locks them.
-    fn lock<'a>(&'a self, charges: &[Charge<'a>]) -> Locked<'a> {
-        let mut places = SmallVec::new();
+    /// Finds the accounts: all work that needs no lock.
+    #[inline]
+    fn questions<'a>(&'a self, charges: &[Charge<'a>]) -> Questions<'a> {
+        let mut questions = Questions::new();
         for charge in charges {
             let table = self.inner.tables.find(charge, &self.inner.bounds);
             let fingerprint = Fingerprint::of(charge.key, &self.inner.secret);
-            places.push(Place {
+            let (shard, rank) = table.shard(fingerprint);
+            questions.push(Question {
                 table,
-                shard: table.shard(fingerprint),
+                shard,
+                rank,
                 fingerprint,
                 terms: Terms::new(charge.quota, charge.key),
+                cost: charge.cost,
             });
         }
-        Locked::new(places)
+        questions
     }
 }
 
@@ -209,46 +214,49 @@ impl Store for MemoryStore {
     type Future = Never;
 
     fn charge(&self, charges: &[Charge<'_>]) -> Asked<Never> {
-        let mut locked = self.lock(charges);
-        let now = self.inner.clock.now();
+        let questions = self.questions(charges);
+        let mut locked = Locked::new(&questions);
+        let now = self.now();
+        let real = now.as_micros();
 
         let mut admitted = true;
-        for (nth, charge) in charges.iter().enumerate() {
-            let (shard, question) = locked.account(nth, now, charge.cost);
-            admitted &= shard.answer(&question) == Answer::Admits;
+        let mut slots: SmallVec<[Option<usize>; INLINE]> = SmallVec::new();
+        for (nth, question) in questions.iter().enumerate() {
+            let (answer, slot) = locked.shard(nth).answer(question, real);
+            admitted &= answer == Answer::Admits;
+            slots.push(slot);
         }
 
-        let mut decisions = Decisions::new();
-        let mut marks = Marks::new();
-        for (nth, charge) in charges.iter().enumerate() {
-            let (shard, question) = locked.account(nth, now, charge.cost);
-            let (decision, mark) = if admitted && charge.cost > 0 {
-                shard.charge(&question)
+        let mut outcome = Outcome::at(now);
+        for (nth, question) in questions.iter().enumerate() {
+            let shard = locked.shard(nth);
+            let (decision, mark) = if admitted && question.cost > 0 {
+                shard.charge(question, real, slots[nth])
             } else {
-                (shard.look(&question), 0)
+                (shard.look(question, real, question.cost), 0)
             };
-            decisions.push(decision);
-            marks.push(mark);
-            marks.push(question.table.generation());
+            outcome.push(decision, [mark, question.table.generation()]);
         }
-        Asked::Now(Outcome::from_parts(now, decisions, marks))
+        Asked::Now(outcome)
     }
 
     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Never> {
-        let mut locked = self.lock(charges);
-        let now = self.inner.clock.now();
+        let questions = self.questions(charges);
+        let mut locked = Locked::new(&questions);
+        let now = self.now();
+        let real = now.as_micros();
 
-        let mut decisions = Decisions::new();
-        for (nth, charge) in charges.iter().enumerate() {
-            let (shard, question) = locked.account(nth, now, charge.cost);
+        let mut outcome = Outcome::at(now);
+        for (nth, question) in questions.iter().enumerate() {
+            let shard = locked.shard(nth);
             if let Some([mark, generation]) = receipt.marks().get(2 * nth..2 * nth + 2)
                 && *generation == question.table.generation()
             {
-                shard.give_back(&question, *mark);
+                shard.give_back(question, real, *mark);
             }
-            decisions.push(shard.look(&Question { cost: 0, ..question }));
+            outcome.push(shard.look(question, real, 0), []);
         }
-        Asked::Now(Outcome::from_parts(now, decisions, Marks::new()))
+        Asked::Now(outcome)
     }
 }
 

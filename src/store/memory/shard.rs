@@ -38,33 +38,44 @@ impl Shard {
         }
     }
 
-    /// Whether the account admits the cost; heals it if the clock has stepped back.
-    pub(super) fn answer(&mut self, question: &Question<'_>) -> Answer {
-        whichever!(self, slots => slots.answer(question))
+    /// Whether the account admits the cost, and in which slot it is, if there is one; heals it if the clock has stepped
+    /// back.
+    #[inline]
+    pub(super) fn answer(&mut self, question: &Question<'_>, real: u64) -> (Answer, Option<usize>) {
+        whichever!(self, slots => slots.answer(question, real))
     }
 
     /// The decision where nothing is charged.
-    pub(super) fn look(&self, question: &Question<'_>) -> Decision {
-        whichever!(self, slots => slots.look(question))
+    pub(super) fn look(&self, question: &Question<'_>, real: u64, cost: u64) -> Decision {
+        whichever!(self, slots => slots.look(question, real, cost))
     }
 
-    /// Charges the account, opening it if there is none; tells also what giving back needs to know.
-    pub(super) fn charge(&mut self, question: &Question<'_>) -> (Decision, u64) {
-        whichever!(self, slots => slots.charge(question))
+    /// Charges the account, opening it if there is none; tells also what giving back needs to know. `slot` is what
+    /// [`answer`](Self::answer) told.
+    #[inline]
+    pub(super) fn charge(&mut self, question: &Question<'_>, real: u64, slot: Option<usize>) -> (Decision, u64) {
+        whichever!(self, slots => slots.charge(question, real, slot))
     }
 
     /// Gives back the cost of a charge that left `mark`.
-    pub(super) fn give_back(&mut self, question: &Question<'_>, mark: u64) {
-        whichever!(self, slots => slots.give_back(question, mark));
+    pub(super) fn give_back(&mut self, question: &Question<'_>, real: u64, mark: u64) {
+        whichever!(self, slots => slots.give_back(question, real, mark));
     }
 
     /// Takes over what another store tells of the account.
-    pub(super) fn tell(&mut self, question: &Question<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
-        whichever!(self, slots => slots.tell(question, remaining, reset_after, keeps_less));
+    pub(super) fn tell(
+        &mut self,
+        question: &Question<'_>,
+        real: u64,
+        remaining: u64,
+        reset_after: u64,
+        keeps_less: bool,
+    ) {
+        whichever!(self, slots => slots.tell(question, real, remaining, reset_after, keeps_less));
     }
 
     /// Forgets an account other than the one in question; whether there was one.
-    pub(super) fn forget_one(&mut self, question: &Question<'_>) -> bool {
-        whichever!(self, slots => slots.forget_one(question))
+    pub(super) fn forget_one(&mut self, question: &Question<'_>, real: u64) -> bool {
+        whichever!(self, slots => slots.forget_one(question, real))
     }
 }

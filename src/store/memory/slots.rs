@@ -30,77 +30,87 @@ const SAMPLE: usize = 8;
 const DRAWS: usize = 64;
 
 impl<A: Account> Slots<A> {
-    pub(super) fn answer(&mut self, question: &Question<'_>) -> Answer {
-        let Question { terms, real, cost, .. } = question;
+    #[inline]
+    pub(super) fn answer(&mut self, question: &Question<'_>, real: u64) -> (Answer, Option<usize>) {
+        let Question { terms, cost, .. } = question;
         let Some(index) = self.find(question.fingerprint) else {
-            return A::answer(&A::default().read(terms, *real), terms, *cost);
+            return (A::answer(&A::default().read(terms, real), terms, *cost), None);
         };
         let slot = &mut self.slots[index];
-        if slot.account.heal(terms, *real) {
+        if slot.account.heal(terms, real) {
             question.table.void_receipts();
         }
-        let answer = A::answer(&slot.account.read(terms, *real), terms, *cost);
+        let answer = A::answer(&slot.account.read(terms, real), terms, *cost);
         if answer == Answer::Refuses {
             slot.fingerprint.set_refused(true);
         }
-        answer
+        (answer, Some(index))
     }
 
-    pub(super) fn look(&self, question: &Question<'_>) -> Decision {
-        let Question { terms, real, cost, .. } = question;
-        let look = |account: &A| account.look(&account.read(terms, *real), terms, *real, *cost);
+    pub(super) fn look(&self, question: &Question<'_>, real: u64, cost: u64) -> Decision {
+        let look = |account: &A| account.look(&account.read(&question.terms, real), &question.terms, real, cost);
         match self.find(question.fingerprint) {
             Some(index) => look(&self.slots[index].account),
             None => look(&A::default()),
         }
     }
 
-    pub(super) fn charge(&mut self, question: &Question<'_>) -> (Decision, u64) {
-        let Question { terms, real, cost, .. } = question;
-        let index = match self.find(question.fingerprint) {
-            Some(index) => index,
-            None => self.open(question),
+    #[inline]
+    pub(super) fn charge(&mut self, question: &Question<'_>, real: u64, slot: Option<usize>) -> (Decision, u64) {
+        let Question { terms, cost, .. } = question;
+        // Not where it was, if another account of this decision has just been opened in the same shard.
+        let index = match slot {
+            Some(index) if self.slots[index].fingerprint.is_of(question.fingerprint) => index,
+            _ => self.find_or_open(question, real),
         };
         let slot = &mut self.slots[index];
         slot.fingerprint.set_refused(false);
         let account = &mut slot.account;
-        let reading = account.read(terms, *real);
+        let reading = account.read(terms, real);
         let entries_before = account.entries();
-        let decision = account.charge(&reading, terms, *real, *cost);
+        let decision = account.charge(&reading, terms, real, *cost);
         let (mark, entries) = (account.mark(*cost), account.entries());
-        question.table.count_entries(entries_before, entries);
-        if question.table.has_too_many_entries() {
-            // A charge adds one entry and any other account gives up one or more, so one is enough.
-            let lot = self.draw();
-            if !question.table.forget_elsewhere(question, lot) {
-                self.forget_one(question);
-            }
+        if entries != entries_before {
+            question.table.count_entries(entries_before, entries);
+            self.keep_to_entries(question, real);
         }
         (decision, mark)
     }
 
-    pub(super) fn give_back(&mut self, question: &Question<'_>, mark: u64) {
-        let Question {
-            terms,
-            real,
-            cost,
-            table,
-            ..
-        } = question;
+    #[inline(never)]
+    fn find_or_open(&mut self, question: &Question<'_>, real: u64) -> usize {
+        match self.find(question.fingerprint) {
+            Some(index) => index,
+            None => self.open(question, real),
+        }
+    }
+
+    /// A charge adds one entry and any other account gives up one or more, so forgetting one is enough.
+    fn keep_to_entries(&mut self, question: &Question<'_>, real: u64) {
+        if question.table.has_too_many_entries() {
+            let lot = self.draw();
+            if !question.table.forget_elsewhere(question, real, lot) {
+                self.forget_one(question, real);
+            }
+        }
+    }
+
+    pub(super) fn give_back(&mut self, question: &Question<'_>, real: u64, mark: u64) {
+        let Question { terms, cost, table, .. } = question;
         let Some(index) = self.find(question.fingerprint) else {
             return;
         };
         let account = &mut self.slots[index].account;
-        if account.heal(terms, *real) {
+        if account.heal(terms, real) {
             table.void_receipts();
             return;
         }
         let entries_before = account.entries();
-        if account.give_back(terms, *real, *cost, mark) {
+        if account.give_back(terms, real, *cost, mark) {
             table.void_receipts();
         }
         table.count_entries(entries_before, account.entries());
-        if account.reset_at(terms) <= *real {
+        if account.reset_at(terms) <= real {
             self.remove(index, table);
             table.dismiss(1);
         }
@@ -108,30 +118,37 @@ impl<A: Account> Slots<A> {
 
     /// Puts an account in the place of the one there is, if any and, if so asked, if that leaves more; a new one is worth keeping
     /// only if it counts.
-    pub(super) fn tell(&mut self, question: &Question<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
-        let Question { terms, real, table, .. } = question;
+    pub(super) fn tell(
+        &mut self,
+        question: &Question<'_>,
+        real: u64,
+        remaining: u64,
+        reset_after: u64,
+        keeps_less: bool,
+    ) {
+        let Question { terms, table, .. } = question;
         let index = match self.find(question.fingerprint) {
             Some(index) => index,
             None if reset_after == 0 => return,
-            None => self.open(question),
+            None => self.open(question, real),
         };
         let account = &mut self.slots[index].account;
         if keeps_less {
-            let reading = account.read(terms, *real);
-            if account.look(&reading, terms, *real, 0).remaining() <= remaining {
+            let reading = account.read(terms, real);
+            if account.look(&reading, terms, real, 0).remaining() <= remaining {
                 return;
             }
         }
         let entries_before = account.entries();
-        *account = A::told(terms, *real, remaining, reset_after);
+        *account = A::told(terms, real, remaining, reset_after);
         table.count_entries(entries_before, account.entries());
         // What was charged before is part of what was told.
         table.void_receipts();
     }
 
     /// Forgets the account with the least to lose among a few, but not the one in question; whether there was one.
-    pub(super) fn forget_one(&mut self, question: &Question<'_>) -> bool {
-        let forgotten = self.forget_in_exchange(question);
+    pub(super) fn forget_one(&mut self, question: &Question<'_>, real: u64) -> bool {
+        let forgotten = self.forget_in_exchange(question, real);
         if forgotten {
             question.table.dismiss(1);
         }
@@ -139,8 +156,8 @@ impl<A: Account> Slots<A> {
     }
 
     /// The same, but the number of keys held stays: another takes its place.
-    fn forget_in_exchange(&mut self, question: &Question<'_>) -> bool {
-        match self.least_to_lose(question) {
+    fn forget_in_exchange(&mut self, question: &Question<'_>, real: u64) -> bool {
+        match self.least_to_lose(question, real) {
             Some((loss, index)) => {
                 self.remove(index, question.table);
                 question.table.count_forgotten(loss.reset_after > 0);
@@ -152,7 +169,7 @@ impl<A: Account> Slots<A> {
 
     /// Drawn one by one from the whole shard. Neighbours would not do: where one is taken a gap is left, and those
     /// around gaps would be taken again and again, whatever they have to lose.
-    fn least_to_lose(&mut self, question: &Question<'_>) -> Option<(Loss, usize)> {
+    fn least_to_lose(&mut self, question: &Question<'_>, real: u64) -> Option<(Loss, usize)> {
         self.lots ^= question.fingerprint.low();
         let mut least: Option<(Loss, usize)> = None;
         let mut seen = 0;
@@ -165,7 +182,7 @@ impl<A: Account> Slots<A> {
             let index = self.place(lot);
             if self.can_go(index, question) {
                 seen += 1;
-                let loss = self.slots[index].loss(question);
+                let loss = self.slots[index].loss(question, real);
                 if least.is_none_or(|(least, _)| loss < least) {
                     least = Some((loss, index));
                 }
@@ -174,7 +191,7 @@ impl<A: Account> Slots<A> {
         // In a shard that is nearly empty, any.
         least.or_else(|| {
             let index = (0..self.slots.len()).find(|index| self.can_go(*index, question))?;
-            Some((self.slots[index].loss(question), index))
+            Some((self.slots[index].loss(question, real), index))
         })
     }
 
@@ -201,14 +218,14 @@ impl<A: Account> Slots<A> {
     }
 
     /// A slot for a new account, which the caller charges.
-    fn open(&mut self, question: &Question<'_>) -> usize {
-        if !question.table.admit() && !self.forget_in_exchange(question) {
+    fn open(&mut self, question: &Question<'_>, real: u64) -> usize {
+        if !question.table.admit() && !self.forget_in_exchange(question, real) {
             // Nobody here to make room. A table has so many keys to a shard that this does not happen to a full one.
             question.table.admit_anyway();
         }
         // Four fifths full at most, so that probes stay short.
         if (self.held + 1) * 5 > self.slots.len() * 4 {
-            self.rebuild(question);
+            self.rebuild(question, real);
         }
         self.put(Slot {
             fingerprint: question.fingerprint,
@@ -228,11 +245,11 @@ impl<A: Account> Slots<A> {
     }
 
     /// Leaves out the accounts that are as good as new, and makes room for the rest to grow by a quarter.
-    fn rebuild(&mut self, question: &Question<'_>) {
+    fn rebuild(&mut self, question: &Question<'_>, real: u64) {
         let held_before = self.held;
         let mut kept = std::mem::take(&mut self.slots);
         kept.retain(|slot| {
-            let live = !slot.fingerprint.is_none() && slot.reset_at(question) > question.real;
+            let live = !slot.fingerprint.is_none() && slot.reset_at(question) > real;
             if !live {
                 question.table.count_entries(slot.account.entries(), 0);
             }
@@ -328,8 +345,7 @@ impl<A: Account> Slot<A> {
 
     /// By the quota at hand. The one this account is charged by may be of another plan, under which it refuses sooner:
     /// so what it has refused counts too.
-    fn loss(&self, question: &Question<'_>) -> Loss {
-        let real = question.real;
+    fn loss(&self, question: &Question<'_>, real: u64) -> Loss {
         let terms = question.terms.of(&self.account);
         let decision = self.account.look(&self.account.read(&terms, real), &terms, real, 1);
         let reset_after = self.account.reset_at(&terms).saturating_sub(real);

@@ -17,8 +17,17 @@ pub(super) struct Table {
     tier: TierId,
     nth: u8,
     kind: Kind,
+    /// In the order in which the tables of the store were opened.
+    number: u32,
     shards: Box<[Locker]>,
     bounds: Bounds,
+    counts: Counts,
+}
+
+/// Apart from what every decision reads, so that a core that counts does not disturb those that read.
+#[repr(align(64))]
+#[derive(Default)]
+struct Counts {
     held: AtomicUsize,
     /// Log entries of all accounts.
     entries: AtomicUsize,
@@ -60,7 +69,7 @@ impl Default for Bounds {
 
 impl Table {
     /// The table that serves `charge`, and all charges to accounts of the same kind.
-    pub(super) fn new(charge: &Charge<'_>, bounds: &Bounds) -> Self {
+    pub(super) fn new(number: u32, charge: &Charge<'_>, bounds: &Bounds) -> Self {
         // Many shards, so that threads seldom meet in one; but each with enough keys that a full table always finds
         // one to forget in the newcomer's own shard, and a small one is forgetful evenly.
         const KEYS_OF_SHARD: usize = 256;
@@ -72,89 +81,94 @@ impl Table {
             tier: charge.tier.clone(),
             nth: charge.nth,
             kind,
+            number,
             shards: (0..shards).map(|_| Locker(Mutex::new(Shard::new(kind)))).collect(),
             bounds: *bounds,
-            held: AtomicUsize::new(0),
-            entries: AtomicUsize::new(0),
-            forgotten: AtomicU64::new(0),
-            generation: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 
     /// Whether the account of `charge` belongs here: its identity, less the key.
+    #[inline]
     pub(super) fn serves(&self, charge: &Charge<'_>) -> bool {
-        self.nth == charge.nth && self.kind == Kind::of(charge.quota) && self.tier == *charge.tier
+        self.nth == charge.nth && self.tier == *charge.tier && self.kind.is_of(charge.quota)
     }
 
-    pub(super) fn shard(&self, fingerprint: Fingerprint) -> &Locker {
-        self.place(fingerprint.low())
+    /// The shard for a key, and its rank among those of all tables.
+    #[inline]
+    pub(super) fn shard(&self, fingerprint: Fingerprint) -> (&Locker, u64) {
+        let place = self.place(fingerprint.low());
+        (&self.shards[place], u64::from(self.number) << 32 | place as u64)
     }
 
     /// Spreads all numbers evenly over the shards.
-    fn place(&self, number: u64) -> &Locker {
-        &self.shards[random::below(self.shards.len() as u64, number) as usize]
+    #[inline]
+    fn place(&self, number: u64) -> usize {
+        random::below(self.shards.len() as u64, number) as usize
     }
 
     /// Counts one more key, if there is room for it.
     pub(super) fn admit(&self) -> bool {
-        if self.held.fetch_add(1, Ordering::Relaxed) < self.bounds.keys {
+        if self.counts.held.fetch_add(1, Ordering::Relaxed) < self.bounds.keys {
             return true;
         }
-        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.counts.held.fetch_sub(1, Ordering::Relaxed);
         false
     }
 
     /// Counts one more key, room or not.
     pub(super) fn admit_anyway(&self) {
-        self.held.fetch_add(1, Ordering::Relaxed);
+        self.counts.held.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts keys that are gone.
     pub(super) fn dismiss(&self, keys: usize) {
-        self.held.fetch_sub(keys, Ordering::Relaxed);
+        self.counts.held.fetch_sub(keys, Ordering::Relaxed);
     }
 
     /// Counts an account that is gone for want of room, if it still counted.
     pub(super) fn count_forgotten(&self, still_counted: bool) {
         if still_counted {
-            self.forgotten.fetch_add(1, Ordering::Relaxed);
+            self.counts.forgotten.fetch_add(1, Ordering::Relaxed);
             self.void_receipts();
         }
     }
 
     pub(super) fn void_receipts(&self) {
-        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.counts.generation.fetch_add(1, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Relaxed)
+        self.counts.generation.load(Ordering::Relaxed)
     }
 
     /// Counts what an account has more, or less.
     pub(super) fn count_entries(&self, before: usize, now: usize) {
         if now > before {
-            self.entries.fetch_add(now - before, Ordering::Relaxed);
+            self.counts.entries.fetch_add(now - before, Ordering::Relaxed);
         } else if now < before {
-            self.entries.fetch_sub(before - now, Ordering::Relaxed);
+            self.counts.entries.fetch_sub(before - now, Ordering::Relaxed);
         }
     }
 
     pub(super) fn has_too_many_entries(&self) -> bool {
-        self.entries.load(Ordering::Relaxed) > self.bounds.entries
+        self.counts.entries.load(Ordering::Relaxed) > self.bounds.entries
     }
 
     /// Forgets an account in some other shard that nobody is using; whether one was found. It waits for no lock, as
     /// the caller holds some.
-    pub(super) fn forget_elsewhere(&self, question: &Question<'_>, lot: u64) -> bool {
+    pub(super) fn forget_elsewhere(&self, question: &Question<'_>, real: u64, lot: u64) -> bool {
         const TRIES: u64 = 32;
         (0..TRIES).any(|nth| {
             let shard = self.place(random::scrambled(lot.wrapping_add(nth.wrapping_mul(random::STEP))));
-            shard.try_lock().is_ok_and(|mut shard| shard.forget_one(question))
+            let shard = &self.shards[shard];
+            shard.try_lock().is_ok_and(|mut shard| shard.forget_one(question, real))
         })
     }
 
     pub(super) fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+        self.counts.held.load(Ordering::Relaxed)
     }
 
     pub(super) fn usage(&self) -> Usage {
@@ -163,8 +177,8 @@ impl Table {
             tier: self.tier.name().to_owned(),
             nth: self.nth,
             keys: self.held(),
-            log_entries: self.entries.load(Ordering::Relaxed),
-            forgotten: self.forgotten.load(Ordering::Relaxed),
+            log_entries: self.counts.entries.load(Ordering::Relaxed),
+            forgotten: self.counts.forgotten.load(Ordering::Relaxed),
         }
     }
 }
@@ -178,6 +192,14 @@ impl std::ops::Deref for Locker {
 }
 
 impl Kind {
+    #[inline]
+    fn is_of(self, quota: &Quota) -> bool {
+        match (self, quota.algorithm()) {
+            (Self::TokenBucket, Algorithm::TokenBucket) => true,
+            _ => self == Self::of(quota),
+        }
+    }
+
     const fn of(quota: &Quota) -> Self {
         let period = quota.period_micros();
         match quota.algorithm() {
