@@ -69,7 +69,7 @@ where
         let mut drawing = Drawing::default();
         let judged = match drawing.draw(&config.policy, &parts, config.hasher()) {
             Ok(()) if drawing.lines().is_empty() => Ok(None),
-            Ok(()) => match self.store.charge(&drawing.charges(&config.policy)) {
+            Ok(()) => match drawing.ask(&config.policy, |charges| self.store.charge(charges)) {
                 Asked::Now(mut outcome) => config.judge(drawing.lines(), &mut outcome, &mut parts),
                 Asked::Later(outcome) => {
                     let config = Arc::clone(config);

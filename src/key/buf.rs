@@ -3,15 +3,18 @@
 use std::fmt;
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 /// Takes the parts of a key, each with its length, so that no two sequences of parts give the same bytes.
 ///
 /// Up to 128 bytes are held in place; all tiers of a request draw their keys into one buffer.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct KeyBuf {
-    bytes: SmallVec<[u8; 128]>,
+    len: usize,
+    inline: [u8; INLINE],
+    /// All of the bytes, once they are too many.
+    spilled: Vec<u8>,
 }
+
+const INLINE: usize = 128;
 
 /// What stands before, or instead of, the bytes of a part. Any greater number is [`PART`] and twice the length of a
 /// part, and one more if it is text.
@@ -49,18 +52,40 @@ impl KeyBuf {
     #[inline]
     fn push_part(&mut self, part: &[u8], is_text: bool) {
         self.push_number(PART + 2 * part.len() + usize::from(is_text));
-        self.bytes.extend_from_slice(part);
+        self.extend(part);
+    }
+
+    #[inline]
+    fn extend(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        match self.inline.get_mut(self.len..end) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => self.spill(bytes),
+        }
+        self.len = end;
+    }
+
+    #[cold]
+    fn spill(&mut self, bytes: &[u8]) {
+        if self.spilled.is_empty() {
+            self.spilled.extend_from_slice(&self.inline[..self.len]);
+        }
+        self.spilled.extend_from_slice(bytes);
     }
 
     /// Everything pushed so far, lengths included.
     #[must_use]
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+        match self.inline.get(..self.len) {
+            Some(bytes) => bytes,
+            None => &self.spilled,
+        }
     }
 
     #[inline]
     pub(super) fn sign(&mut self, sign: Sign) {
-        self.bytes.push(sign as u8);
+        self.extend(&[sign as u8]);
     }
 
     /// The whole key of a request that has none.
@@ -71,25 +96,36 @@ impl KeyBuf {
     /// Where the next part begins.
     #[inline]
     pub(crate) fn mark(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
 
     /// Drops what was pushed since `mark`.
     #[inline]
     pub(crate) fn rewind(&mut self, mark: usize) {
-        self.bytes.truncate(mark);
+        if self.len > INLINE {
+            self.spilled.truncate(mark);
+            if let Some(room) = self.inline.get_mut(..mark) {
+                room.copy_from_slice(&self.spilled[..mark]);
+                self.spilled.clear();
+            }
+        }
+        self.len = self.len.min(mark);
     }
 
     /// What was pushed between two marks; nothing if an extractor has put another buffer in this one's place.
     #[inline]
     pub(crate) fn between(&self, range: Range<u32>) -> &[u8] {
         let range = range.start as usize..range.end as usize;
-        self.bytes.get(range).unwrap_or_default()
+        self.as_bytes().get(range).unwrap_or_default()
     }
 
     /// Turns ASCII letters of the text since `mark`, and of nothing else, to lower case.
     pub(super) fn lower_case_since(&mut self, mark: usize) {
-        let mut rest = self.bytes.get_mut(mark..).unwrap_or_default();
+        let bytes = match self.inline.get_mut(..self.len) {
+            Some(bytes) => bytes,
+            None => &mut self.spilled,
+        };
+        let mut rest = bytes.get_mut(mark..).unwrap_or_default();
         while !rest.is_empty() {
             let (number, length) = number_at(rest);
             let part = number.saturating_sub(PART);
@@ -105,10 +141,10 @@ impl KeyBuf {
     #[inline]
     fn push_number(&mut self, mut number: usize) {
         while number >= 0x80 {
-            self.bytes.push(number as u8 | 0x80);
+            self.extend(&[number as u8 | 0x80]);
             number >>= 7;
         }
-        self.bytes.push(number as u8);
+        self.extend(&[number as u8]);
     }
 }
 
@@ -124,12 +160,21 @@ fn number_at(bytes: &[u8]) -> (usize, usize) {
     (number, bytes.len())
 }
 
+impl Default for KeyBuf {
+    #[inline]
+    fn default() -> Self {
+        Self {
+            len: 0,
+            inline: [0; INLINE],
+            spilled: Vec::new(),
+        }
+    }
+}
+
 /// Its length only: keys may be secret.
 impl fmt::Debug for KeyBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyBuf")
-            .field("len", &self.bytes.len())
-            .finish_non_exhaustive()
+        f.debug_struct("KeyBuf").field("len", &self.len).finish_non_exhaustive()
     }
 }
 

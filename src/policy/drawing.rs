@@ -90,23 +90,33 @@ impl Drawing {
         }
     }
 
-    /// What to ask the store.
+    /// Asks for all of the charges. Up to four of them are laid out as they are counted, which is far quicker than to
+    /// push them one by one.
     #[inline]
-    pub(crate) fn charges<'a>(&'a self, policy: &'a Policy) -> SmallVec<[Charge<'a>; INLINE]> {
-        let mut charges = SmallVec::new();
-        for line in &self.lines {
-            let checked = line.checked(policy);
-            let (start, end) = line.key;
-            charges.push(Charge {
-                tier: &checked.id,
-                nth: line.nth,
-                key: self.buf.between(start..end),
-                quota: &line.limit(policy).quota,
-                cost: line.cost,
-                on_failure: checked.tier.on_failure,
-            });
+    pub(crate) fn ask<T>(&self, policy: &Policy, ask: impl FnOnce(&[Charge<'_>]) -> T) -> T {
+        let charge = |line: &Line| self.charge(line, policy);
+        match &self.lines[..] {
+            [] => ask(&[]),
+            [a] => ask(&[charge(a)]),
+            [a, b] => ask(&[charge(a), charge(b)]),
+            [a, b, c] => ask(&[charge(a), charge(b), charge(c)]),
+            [a, b, c, d] => ask(&[charge(a), charge(b), charge(c), charge(d)]),
+            more => ask(&more.iter().map(charge).collect::<Vec<_>>()),
         }
-        charges
+    }
+
+    #[inline]
+    fn charge<'a>(&'a self, line: &Line, policy: &'a Policy) -> Charge<'a> {
+        let checked = line.checked(policy);
+        let (start, end) = line.key;
+        Charge {
+            tier: &checked.id,
+            nth: line.nth,
+            key: self.buf.between(start..end),
+            quota: &line.limit(policy).quota,
+            cost: line.cost,
+            on_failure: checked.tier.on_failure,
+        }
     }
 
     /// None if the request concerns no tier.

@@ -88,12 +88,14 @@ pub struct Quotas {
 
 impl Quotas {
     /// The number of the plan that a request is under.
+    #[inline]
     pub(crate) fn plan_of(&self, parts: &Parts) -> usize {
-        self.choose
-            .as_ref()
-            .and_then(|choose| choose(parts))
-            .and_then(|name| self.plans.iter().position(|plan| plan.name == name))
-            .unwrap_or_default()
+        match &self.choose {
+            None => 0,
+            Some(choose) => choose(parts)
+                .and_then(|name| self.plans.iter().position(|plan| plan.name == name))
+                .unwrap_or_default(),
+        }
     }
 }
 

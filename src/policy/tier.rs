@@ -137,12 +137,14 @@ impl Tier {
         self
     }
 
+    #[inline]
     pub(crate) fn is_for(&self, parts: &Parts) -> bool {
         self.only.iter().all(|requests| requests.selects(parts))
     }
 }
 
 impl Cost {
+    #[inline]
     pub(crate) fn of(&self, parts: &Parts) -> u64 {
         match self {
             Self::Constant(cost) => *cost,

@@ -2,10 +2,7 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use smallvec::SmallVec;
-
 use crate::algorithm::Terms;
-use crate::store::INLINE;
 
 use super::fingerprint::Fingerprint;
 use super::shard::Shard;
@@ -20,56 +17,64 @@ pub(super) struct Question<'a> {
     pub(super) fingerprint: Fingerprint,
     pub(super) terms: Terms<'a>,
     pub(super) cost: u64,
+    /// In which slot of its shard the account was found.
+    pub(super) slot: Option<usize>,
 }
-
-pub(super) type Questions<'a> = SmallVec<[Question<'a>; INLINE]>;
 
 /// The shards of the accounts of one decision, locked until this is dropped.
-pub(super) struct Locked<'a> {
-    guards: SmallVec<[MutexGuard<'a, Shard>; INLINE]>,
-    /// For each question, which of the guards is its shard's; empty if they are in the same order.
-    guard_of: SmallVec<[usize; INLINE]>,
+pub(super) trait Locked {
+    /// The shard of a question.
+    fn shard(&mut self, nth: usize) -> &mut Shard;
 }
 
-impl<'a> Locked<'a> {
-    pub(super) fn new(questions: &[Question<'a>]) -> Self {
-        let mut guards = SmallVec::new();
-        // Tables are numbered as they are opened, so the tiers of a layer nearly always come in order.
-        if questions.is_sorted_by(|one, next| one.rank < next.rank) {
-            for question in questions {
-                guards.push(lock(question.shard));
-            }
-            return Self {
-                guards,
-                guard_of: SmallVec::new(),
-            };
-        }
+/// Whether the shards may be locked as they come. Tables are numbered as they are opened, so the tiers of a layer
+/// nearly always are.
+#[inline]
+pub(super) fn are_in_order(questions: &[Question<'_>]) -> bool {
+    questions.is_sorted_by(|one, next| one.rank < next.rank)
+}
 
-        let mut order: SmallVec<[usize; INLINE]> = (0..questions.len()).collect();
+#[inline]
+pub(super) fn lock<'a>(question: &Question<'a>) -> MutexGuard<'a, Shard> {
+    question.shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<const N: usize> Locked for [MutexGuard<'_, Shard>; N] {
+    #[inline]
+    fn shard(&mut self, nth: usize) -> &mut Shard {
+        &mut self[nth]
+    }
+}
+
+/// Of any number, in any order.
+pub(super) struct Sorted<'a> {
+    guards: Vec<MutexGuard<'a, Shard>>,
+    /// For each question, which of the guards is its shard's.
+    guard_of: Vec<usize>,
+}
+
+impl<'a> Sorted<'a> {
+    pub(super) fn new(questions: &[Question<'a>]) -> Self {
+        let mut order: Vec<usize> = (0..questions.len()).collect();
         order.sort_unstable_by_key(|nth| questions[*nth].rank);
-        let mut guard_of = SmallVec::from_elem(0, questions.len());
+        let mut guard_of = vec![0; questions.len()];
+        let mut guards = Vec::with_capacity(questions.len());
         let mut last = None;
         for nth in order {
             let question = &questions[nth];
             // Two keys of one tier may share a shard; its lock is taken once.
             if last != Some(question.rank) {
                 last = Some(question.rank);
-                guards.push(lock(question.shard));
+                guards.push(lock(question));
             }
             guard_of[nth] = guards.len() - 1;
         }
         Self { guards, guard_of }
     }
-
-    /// The shard of a question.
-    #[inline]
-    pub(super) fn shard(&mut self, nth: usize) -> &mut Shard {
-        let guard = self.guard_of.get(nth).copied().unwrap_or(nth);
-        &mut self.guards[guard]
-    }
 }
 
-#[inline]
-fn lock(shard: &Locker) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+impl Locked for Sorted<'_> {
+    fn shard(&mut self, nth: usize) -> &mut Shard {
+        &mut self.guards[self.guard_of[nth]]
+    }
 }

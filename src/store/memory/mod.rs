@@ -55,12 +55,11 @@ use crate::algorithm::Terms;
 use crate::clock::{Clock, SystemClock, Timestamp};
 
 use self::fingerprint::Fingerprint;
-use self::locked::{Locked, Question, Questions};
+use self::locked::{Locked, Question, Sorted, are_in_order, lock};
 use self::table::{Bounds, Table};
 use self::tables::Tables;
 use super::secret::Secret;
-use super::{Answer, Asked, Charge, INLINE, Outcome, Receipt, Store};
-use smallvec::SmallVec;
+use super::{Answer, Asked, Charge, Outcome, Receipt, Store};
 
 /// Keeps accounts in this process's memory, and answers at once.
 ///
@@ -165,32 +164,68 @@ impl MemoryStore {
     /// Takes over what another store tells of the account of `charge`: what remains, and in how many microseconds it
     /// resets. Not if `keeps_less` and less remains here.
     pub(crate) fn tell(&self, charge: &Charge<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
-        let questions = self.questions(std::slice::from_ref(charge));
-        let mut locked = Locked::new(&questions);
+        let question = self.question(charge);
+        let mut shard = lock(&question);
         let real = self.now().as_micros();
-        locked
-            .shard(0)
-            .tell(&questions[0], real, remaining, reset_after, keeps_less);
+        shard.tell(&question, real, remaining, reset_after, keeps_less);
     }
 
-    /// Finds the accounts: all work that needs no lock.
+    /// Finds an account: all work that needs no lock.
     #[inline]
-    fn questions<'a>(&'a self, charges: &[Charge<'a>]) -> Questions<'a> {
-        let mut questions = Questions::new();
-        for charge in charges {
-            let table = self.inner.tables.find(charge, &self.inner.bounds);
-            let fingerprint = Fingerprint::of(charge.key, &self.inner.secret);
-            let (shard, rank) = table.shard(fingerprint);
-            questions.push(Question {
-                table,
-                shard,
-                rank,
-                fingerprint,
-                terms: Terms::new(charge.quota, charge.key),
-                cost: charge.cost,
-            });
+    fn question<'a>(&'a self, charge: &Charge<'a>) -> Question<'a> {
+        let table = self.inner.tables.find(charge, &self.inner.bounds);
+        let fingerprint = Fingerprint::of(charge.key, &self.inner.secret);
+        let (shard, rank) = table.shard(fingerprint);
+        Question {
+            table,
+            shard,
+            rank,
+            fingerprint,
+            terms: Terms::new(charge.quota, charge.key),
+            cost: charge.cost,
+            slot: None,
         }
-        questions
+    }
+
+    /// A decision on so many charges that the compiler can lay it out without a loop.
+    #[inline]
+    fn decide<const N: usize>(&self, charges: [&Charge<'_>; N]) -> Outcome {
+        let mut questions = charges.map(|charge| self.question(charge));
+        if are_in_order(&questions) {
+            let guards = questions.each_ref().map(lock);
+            self.step(&mut questions, guards)
+        } else {
+            self.step_sorted(&mut questions)
+        }
+    }
+
+    #[cold]
+    fn step_sorted(&self, questions: &mut [Question<'_>]) -> Outcome {
+        let guards = Sorted::new(questions);
+        self.step(questions, guards)
+    }
+
+    #[inline]
+    fn step(&self, questions: &mut [Question<'_>], mut locked: impl Locked) -> Outcome {
+        let now = self.now();
+        let real = now.as_micros();
+
+        let mut admitted = true;
+        for (nth, question) in questions.iter_mut().enumerate() {
+            admitted &= locked.shard(nth).answer(question, real) == Answer::Admits;
+        }
+
+        let mut outcome = Outcome::at(now);
+        for (nth, question) in questions.iter().enumerate() {
+            let shard = locked.shard(nth);
+            let (decision, mark) = if admitted && question.cost > 0 {
+                shard.charge(question, real)
+            } else {
+                (shard.look(question, real, question.cost), 0)
+            };
+            outcome.push(decision, [mark, question.table.generation()]);
+        }
+        outcome
     }
 }
 
@@ -214,35 +249,22 @@ impl Store for MemoryStore {
     type Future = Never;
 
     fn charge(&self, charges: &[Charge<'_>]) -> Asked<Never> {
-        let questions = self.questions(charges);
-        let mut locked = Locked::new(&questions);
-        let now = self.now();
-        let real = now.as_micros();
-
-        let mut admitted = true;
-        let mut slots: SmallVec<[Option<usize>; INLINE]> = SmallVec::new();
-        for (nth, question) in questions.iter().enumerate() {
-            let (answer, slot) = locked.shard(nth).answer(question, real);
-            admitted &= answer == Answer::Admits;
-            slots.push(slot);
-        }
-
-        let mut outcome = Outcome::at(now);
-        for (nth, question) in questions.iter().enumerate() {
-            let shard = locked.shard(nth);
-            let (decision, mark) = if admitted && question.cost > 0 {
-                shard.charge(question, real, slots[nth])
-            } else {
-                (shard.look(question, real, question.cost), 0)
-            };
-            outcome.push(decision, [mark, question.table.generation()]);
-        }
-        Asked::Now(outcome)
+        Asked::Now(match charges {
+            [] => Outcome::at(self.now()),
+            [a] => self.decide([a]),
+            [a, b] => self.decide([a, b]),
+            [a, b, c] => self.decide([a, b, c]),
+            [a, b, c, d] => self.decide([a, b, c, d]),
+            more => {
+                let mut questions: Vec<_> = more.iter().map(|charge| self.question(charge)).collect();
+                self.step_sorted(&mut questions)
+            }
+        })
     }
 
     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Never> {
-        let questions = self.questions(charges);
-        let mut locked = Locked::new(&questions);
+        let questions: Vec<_> = charges.iter().map(|charge| self.question(charge)).collect();
+        let mut locked = Sorted::new(&questions);
         let now = self.now();
         let real = now.as_micros();
 

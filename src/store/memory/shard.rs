@@ -38,10 +38,9 @@ impl Shard {
         }
     }
 
-    /// Whether the account admits the cost, and in which slot it is, if there is one; heals it if the clock has stepped
-    /// back.
+    /// Whether the account admits the cost; heals it if the clock has stepped back.
     #[inline]
-    pub(super) fn answer(&mut self, question: &Question<'_>, real: u64) -> (Answer, Option<usize>) {
+    pub(super) fn answer(&mut self, question: &mut Question<'_>, real: u64) -> Answer {
         whichever!(self, slots => slots.answer(question, real))
     }
 
@@ -50,11 +49,10 @@ impl Shard {
         whichever!(self, slots => slots.look(question, real, cost))
     }
 
-    /// Charges the account, opening it if there is none; tells also what giving back needs to know. `slot` is what
-    /// [`answer`](Self::answer) told.
+    /// Charges the account, opening it if there is none; tells also what giving back needs to know.
     #[inline]
-    pub(super) fn charge(&mut self, question: &Question<'_>, real: u64, slot: Option<usize>) -> (Decision, u64) {
-        whichever!(self, slots => slots.charge(question, real, slot))
+    pub(super) fn charge(&mut self, question: &Question<'_>, real: u64) -> (Decision, u64) {
+        whichever!(self, slots => slots.charge(question, real))
     }
 
     /// Gives back the cost of a charge that left `mark`.

@@ -31,10 +31,11 @@ const DRAWS: usize = 64;
 
 impl<A: Account> Slots<A> {
     #[inline]
-    pub(super) fn answer(&mut self, question: &Question<'_>, real: u64) -> (Answer, Option<usize>) {
+    pub(super) fn answer(&mut self, question: &mut Question<'_>, real: u64) -> Answer {
+        question.slot = self.find(question.fingerprint);
         let Question { terms, cost, .. } = question;
-        let Some(index) = self.find(question.fingerprint) else {
-            return (A::answer(&A::default().read(terms, real), terms, *cost), None);
+        let Some(index) = question.slot else {
+            return A::answer(&A::default().read(terms, real), terms, *cost);
         };
         let slot = &mut self.slots[index];
         if slot.account.heal(terms, real) {
@@ -44,7 +45,7 @@ impl<A: Account> Slots<A> {
         if answer == Answer::Refuses {
             slot.fingerprint.set_refused(true);
         }
-        (answer, Some(index))
+        answer
     }
 
     pub(super) fn look(&self, question: &Question<'_>, real: u64, cost: u64) -> Decision {
@@ -56,10 +57,10 @@ impl<A: Account> Slots<A> {
     }
 
     #[inline]
-    pub(super) fn charge(&mut self, question: &Question<'_>, real: u64, slot: Option<usize>) -> (Decision, u64) {
+    pub(super) fn charge(&mut self, question: &Question<'_>, real: u64) -> (Decision, u64) {
         let Question { terms, cost, .. } = question;
         // Not where it was, if another account of this decision has just been opened in the same shard.
-        let index = match slot {
+        let index = match question.slot {
             Some(index) if self.slots[index].fingerprint.is_of(question.fingerprint) => index,
             _ => self.find_or_open(question, real),
         };
