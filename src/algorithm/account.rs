@@ -10,11 +10,20 @@ use super::grid::Grid;
 /// All times are microseconds since the epoch. `real` is what the clock shows; an account's own clock never runs
 /// back (see [`heal`](Self::heal)).
 ///
-/// The way of one decision: `heal`, `read`, `answer`; then for all accounts of a request alike either `charge`, if
-/// each of them admits, or `look`. Nothing but `heal` and `charge` writes, so a refusal leaves no trace.
+/// The way of one decision: `read`, `answer`, and `charge` if it admits; if another account of the request does not,
+/// the snapshot from before is restored, so that a refusal leaves no trace, and a `look` tells how it stands. What is too
+/// large for a snapshot is charged only when all accounts have answered.
 pub(crate) trait Account: Default + Send {
     /// The account as it stands at one instant under one quota.
     type Reading: Copy;
+
+    /// The last write.
+    fn at(&self) -> u64;
+
+    /// All of it, for those that are small.
+    fn snapshot(&self) -> Option<Snapshot>;
+
+    fn restore(&mut self, snapshot: Snapshot);
 
     /// Follows a clock that stepped back by more than a second, by moving the account along; what it has left stays
     /// the same. Whether it had to. Small steps are sat out instead: `read` takes the time of the last write for `now`.
@@ -66,6 +75,9 @@ pub(crate) trait Account: Default + Send {
     }
 }
 
+/// Any small account.
+pub(crate) type Snapshot = [u64; 4];
+
 /// A quota, as it applies to one key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
@@ -96,7 +108,12 @@ impl<'a> Terms<'a> {
         }
     }
 
+    /// Whether buckets are refilled in steps longer than a tick.
     #[inline]
+    pub(super) const fn has_steps(&self) -> bool {
+        matches!(self.quota.algorithm(), Algorithm::SteppedBucket { .. })
+    }
+
     pub(crate) const fn phase(&self) -> u64 {
         self.phase
     }
@@ -118,7 +135,7 @@ pub(super) fn used(terms: &Terms<'_>, remaining: u64) -> u64 {
 
 /// Whether a clock that shows `real` has stepped back, for an account last written at `at`.
 #[inline]
-pub(super) const fn stepped_back(at: u64, real: u64) -> bool {
+pub(crate) const fn stepped_back(at: u64, real: u64) -> bool {
     const SAT_OUT: u64 = 1_000_000;
     at.saturating_sub(real) > SAT_OUT
 }

@@ -3,7 +3,7 @@
 use crate::quota::Algorithm;
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Terms, counted, stepped_back, used};
+use super::account::{Account, Snapshot, Terms, counted, stepped_back, used};
 use super::grid::Grid;
 
 /// How much was admitted since `start`.
@@ -18,6 +18,21 @@ pub(crate) struct FixedWindow {
 impl Account for FixedWindow {
     /// The account as it would be written now.
     type Reading = Self;
+
+    #[inline]
+    fn at(&self) -> u64 {
+        self.at
+    }
+
+    #[inline]
+    fn snapshot(&self) -> Option<Snapshot> {
+        Some([self.at, self.start, self.count, 0])
+    }
+
+    #[inline]
+    fn restore(&mut self, [at, start, count, _]: Snapshot) {
+        *self = Self { at, start, count };
+    }
 
     #[inline]
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Terms};
+use super::account::{Account, Snapshot, Terms};
 use super::token_bucket::{Reading, TokenBucket};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,24 @@ pub(crate) struct SteppedBucket {
 
 impl Account for SteppedBucket {
     type Reading = Reading;
+
+    #[inline]
+    fn at(&self) -> u64 {
+        self.bucket.at()
+    }
+
+    #[inline]
+    fn snapshot(&self) -> Option<Snapshot> {
+        self.bucket
+            .snapshot()
+            .map(|[at, whole, rem, _]| [at, whole, rem, self.phase])
+    }
+
+    #[inline]
+    fn restore(&mut self, snapshot: Snapshot) {
+        self.bucket.restore(snapshot);
+        self.phase = snapshot[3];
+    }
 
     #[inline]
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {

@@ -4,9 +4,10 @@
 //! what is missing now is the time until then. In whole numbers: a token is worth `p / l` ticks, so the instant is
 //! kept as `whole + rem / l`, and a debt is counted in units of `1 / l` tick.
 
+use crate::quota::Rate;
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Terms, stepped_back};
+use super::account::{Account, Snapshot, Terms, stepped_back};
 
 /// When the bucket will be full: at `whole` (microseconds), and `rem / l` of a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,21 @@ impl Account for TokenBucket {
     type Reading = Reading;
 
     #[inline]
+    fn at(&self) -> u64 {
+        self.at
+    }
+
+    #[inline]
+    fn snapshot(&self) -> Option<Snapshot> {
+        Some([self.at, self.whole, self.rem, 0])
+    }
+
+    #[inline]
+    fn restore(&mut self, [at, whole, rem, _]: Snapshot) {
+        *self = Self { at, whole, rem };
+    }
+
+    #[inline]
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
             // From refill to refill, so that the same number of tokens is missing after as before.
@@ -49,6 +65,9 @@ impl Account for TokenBucket {
     fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
         let rate = terms.quota.rate();
         let now = real.max(self.at);
+        if rate.is_whole && !terms.has_steps() {
+            return self.read_whole(now, rate);
+        }
         let refill = ticks(terms.refills().floor(now), rate.tick);
         // Written under another quota it may lie between two ticks: to the strict side.
         let mut whole = if rate.tick == 1 {
@@ -62,9 +81,7 @@ impl Account for TokenBucket {
         }
         let missing = whole - refill;
         // Never multiplies a far value: the quota may have shrunk. With a cap of at most 2^52 nothing saturates.
-        let debt = if rate.l == 1 {
-            missing.min(rate.cap.saturating_add(1))
-        } else if missing > (rate.cap / rate.l).saturating_add(1) {
+        let debt = if missing > (rate.cap / rate.l).saturating_add(1) {
             rate.cap.saturating_add(1)
         } else {
             missing.saturating_mul(rate.l).saturating_add(rem)
@@ -104,6 +121,9 @@ impl Account for TokenBucket {
     fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         let rate = terms.quota.rate();
         let debt = reading.debt.saturating_add(cost.saturating_mul(rate.p));
+        if rate.is_whole && !terms.has_steps() {
+            return self.charge_whole(reading.now, debt, rate, real, cost);
+        }
         let charged = reading.owing(debt, rate.l);
         *self = charged.state(rate.tick);
         Decision::new(Answer::Admits)
@@ -161,15 +181,40 @@ impl Account for TokenBucket {
     }
 }
 
+/// The usual case, spared its divisions: a token takes whole microseconds, and every one of them is a refill.
+impl TokenBucket {
+    #[inline]
+    fn read_whole(&self, now: u64, rate: &Rate) -> Reading {
+        let whole = self.whole.max(now);
+        Reading {
+            now,
+            refill: now,
+            whole,
+            rem: 0,
+            debt: (whole - now).min(rate.cap.saturating_add(1)),
+        }
+    }
+
+    #[inline]
+    fn charge_whole(&mut self, now: u64, debt: u64, rate: &Rate, real: u64, cost: u64) -> Decision {
+        let whole = now.saturating_add(debt);
+        *self = Self { at: now, whole, rem: 0 };
+        let room = rate.cap.saturating_sub(cost.saturating_mul(rate.p));
+        let retry_after = if debt > room { whole - room - real } else { 0 };
+        Decision::new(Answer::Admits)
+            .with_remaining(rate.cap.saturating_sub(debt) / rate.p)
+            .with_retry_after_micros(retry_after)
+            .with_reset_after_micros(whole - real)
+    }
+}
+
 impl Reading {
     /// The same instant with another debt.
     #[inline]
     fn owing(&self, debt: u64, l: u64) -> Self {
-        // The usual case, spared its divisions.
-        let (whole, rem) = if l == 1 { (debt, 0) } else { (debt / l, debt % l) };
         Self {
-            whole: self.refill.saturating_add(whole),
-            rem,
+            whole: self.refill.saturating_add(debt / l),
+            rem: debt % l,
             debt,
             ..*self
         }

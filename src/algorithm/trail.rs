@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::quota::Algorithm;
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Terms, counted, stepped_back, used};
+use super::account::{Account, Snapshot, Terms, counted, stepped_back, used};
 use super::grid::Grid;
 use super::{sliding_log, sliding_window};
 
@@ -48,6 +48,17 @@ pub(crate) struct Reading {
 
 impl Account for Trail {
     type Reading = Reading;
+
+    fn at(&self) -> u64 {
+        self.at
+    }
+
+    fn snapshot(&self) -> Option<Snapshot> {
+        None
+    }
+
+    /// Never asked for, as there is no snapshot.
+    fn restore(&mut self, _: Snapshot) {}
 
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {

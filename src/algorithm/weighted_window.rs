@@ -3,7 +3,7 @@
 
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Terms, stepped_back, used};
+use super::account::{Account, Snapshot, Terms, stepped_back, used};
 use super::grid::Grid;
 
 /// The counts of the window that starts at `start`, and of the one before it.
@@ -19,6 +19,26 @@ pub(crate) struct WeightedWindow {
 impl Account for WeightedWindow {
     /// The account as it would be written now.
     type Reading = Self;
+
+    #[inline]
+    fn at(&self) -> u64 {
+        self.at
+    }
+
+    #[inline]
+    fn snapshot(&self) -> Option<Snapshot> {
+        Some([self.at, self.start, self.count, self.previous])
+    }
+
+    #[inline]
+    fn restore(&mut self, [at, start, count, previous]: Snapshot) {
+        *self = Self {
+            at,
+            start,
+            count,
+            previous,
+        };
+    }
 
     #[inline]
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {

@@ -10,6 +10,8 @@ pub(crate) struct Rate {
     pub(crate) l: u64,
     pub(crate) p: u64,
     pub(crate) cap: u64,
+    /// Whether a token takes whole microseconds, as nearly always.
+    pub(crate) is_whole: bool,
 }
 
 impl Rate {
@@ -18,6 +20,7 @@ impl Rate {
         l: 1,
         p: 1,
         cap: 1,
+        is_whole: true,
     };
 
     pub(super) const fn reduce(limit: u64, period: u64, burst: u64, tick: u64) -> Self {
@@ -30,6 +33,7 @@ impl Rate {
             p,
             // Saturated, it fails the check; a quota used unchecked must not overflow.
             cap: burst.saturating_mul(p),
+            is_whole: tick == 1 && l == 1,
         }
     }
 }

@@ -183,23 +183,53 @@ impl Outcome {
         self
     }
 
-    /// No decisions yet.
+    /// As if all `charges` had failed, with room for two marks each.
     #[inline]
-    pub(crate) fn at(now: Timestamp) -> Self {
-        Self::from_parts(now, Decisions::new(), Marks::new())
+    pub(crate) fn unanswered(charges: usize) -> Self {
+        const FAILED: Decision = Decision::new(Answer::Failed);
+        let (decisions, marks) = if charges <= INLINE {
+            (
+                Decisions::from_buf_and_len([FAILED; INLINE], charges),
+                Marks::from_buf_and_len([0; 2 * INLINE], 2 * charges),
+            )
+        } else {
+            (
+                SmallVec::from_elem(FAILED, charges),
+                SmallVec::from_elem(0, 2 * charges),
+            )
+        };
+        Self::from_parts(Timestamp::default(), decisions, marks)
+    }
+
+    #[inline]
+    pub(crate) fn set_now(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// The decision on one charge, and what the store wants to find in the receipt about it.
+    #[inline]
+    pub(crate) fn set(&mut self, nth: usize, decision: Decision, marks: [u64; 2]) {
+        self.decisions[nth] = decision;
+        self.marks[2 * nth] = marks[0];
+        self.marks[2 * nth + 1] = marks[1];
+    }
+
+    /// Puts each decision in the place of the charge that it is on.
+    pub(crate) fn reordered(&self, places: &[usize]) -> Self {
+        let mut reordered = Self::unanswered(places.len());
+        reordered.now = self.now;
+        for (nth, place) in places.iter().enumerate() {
+            reordered.set(
+                *place,
+                self.decisions[nth],
+                [self.marks[2 * nth], self.marks[2 * nth + 1]],
+            );
+        }
+        reordered
     }
 
     pub(crate) const fn from_parts(now: Timestamp, decisions: Decisions, marks: Marks) -> Self {
         Self { now, decisions, marks }
-    }
-
-    /// Adds a decision, and what the store wants to find in the receipt about it.
-    #[inline]
-    pub(crate) fn push<const N: usize>(&mut self, decision: Decision, marks: [u64; N]) {
-        self.decisions.push(decision);
-        for mark in marks {
-            self.marks.push(mark);
-        }
     }
 
     /// A failure of all `charges`.

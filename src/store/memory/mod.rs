@@ -38,8 +38,9 @@
 //! arrive and are kept between 64 % and 80 % full, so for each key it is a quarter to a half more: 50 to 63 bytes for a
 //! token bucket.
 
+mod descent;
 mod fingerprint;
-mod locked;
+mod question;
 mod shard;
 mod slots;
 mod table;
@@ -54,12 +55,13 @@ use std::task::{Context, Poll};
 use crate::algorithm::Terms;
 use crate::clock::{Clock, SystemClock, Timestamp};
 
+use self::descent::{Above, Stop};
 use self::fingerprint::Fingerprint;
-use self::locked::{Locked, Question, Sorted, are_in_order, lock};
+use self::question::Question;
 use self::table::{Bounds, Table};
 use self::tables::Tables;
 use super::secret::Secret;
-use super::{Answer, Asked, Charge, Outcome, Receipt, Store};
+use super::{Asked, Charge, Outcome, Receipt, Store};
 
 /// Keeps accounts in this process's memory, and answers at once.
 ///
@@ -165,7 +167,7 @@ impl MemoryStore {
     /// resets. Not if `keeps_less` and less remains here.
     pub(crate) fn tell(&self, charge: &Charge<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
         let question = self.question(charge);
-        let mut shard = lock(&question);
+        let mut shard = question.lock();
         let real = self.now().as_micros();
         shard.tell(&question, real, remaining, reset_after, keeps_less);
     }
@@ -183,49 +185,47 @@ impl MemoryStore {
             fingerprint,
             terms: Terms::new(charge.quota, charge.key),
             cost: charge.cost,
-            slot: None,
         }
     }
 
-    /// A decision on so many charges that the compiler can lay it out without a loop.
-    #[inline]
-    fn decide<const N: usize>(&self, charges: [&Charge<'_>; N]) -> Outcome {
-        let mut questions = charges.map(|charge| self.question(charge));
-        if are_in_order(&questions) {
-            let guards = questions.each_ref().map(lock);
-            self.step(&mut questions, guards)
-        } else {
-            self.step_sorted(&mut questions)
-        }
+    /// In an order in which their locks may be taken, with the places they had.
+    fn sorted<'a>(&self, charges: &[Charge<'a>]) -> Vec<(usize, Charge<'a>)> {
+        let mut sorted: Vec<_> = charges.iter().copied().enumerate().collect();
+        sorted.sort_by_cached_key(|(_, charge)| self.question(charge).rank);
+        sorted
     }
 
     #[cold]
-    fn step_sorted(&self, questions: &mut [Question<'_>]) -> Outcome {
-        let guards = Sorted::new(questions);
-        self.step(questions, guards)
+    fn charge_sorted(&self, charges: &[Charge<'_>]) -> Outcome {
+        let (places, sorted): (Vec<_>, Vec<_>) = self.sorted(charges).into_iter().unzip();
+        let mut outcome = Outcome::unanswered(charges.len());
+        self.try_all(&sorted, &mut outcome);
+        outcome.reordered(&places)
     }
 
+    /// Whether that could be done: not if the locks may not be taken in this order.
     #[inline]
-    fn step(&self, questions: &mut [Question<'_>], mut locked: impl Locked) -> Outcome {
-        let now = self.now();
-        let real = now.as_micros();
-
-        let mut admitted = true;
-        for (nth, question) in questions.iter_mut().enumerate() {
-            admitted &= locked.shard(nth).answer(question, real) == Answer::Admits;
-        }
-
-        let mut outcome = Outcome::at(now);
-        for (nth, question) in questions.iter().enumerate() {
-            let shard = locked.shard(nth);
-            let (decision, mark) = if admitted && question.cost > 0 {
-                shard.charge(question, real)
-            } else {
-                (shard.look(question, real, question.cost), 0)
+    fn try_all(&self, charges: &[Charge<'_>], outcome: &mut Outcome) -> bool {
+        /// A clock that is behind an account may be read again so often.
+        const TRIES: u32 = 3;
+        let mut tries = 1;
+        loop {
+            let now = self.now();
+            outcome.set_now(now);
+            let above = Above {
+                real: now.as_micros(),
+                is_sure: tries == TRIES,
+                nth: 0,
+                admitted: true,
+                shard: None,
+                rank: 0,
             };
-            outcome.push(decision, [mark, question.table.generation()]);
+            match self.descend(charges, above, outcome) {
+                Ok(_) => return true,
+                Err(Stop::Unordered) => return false,
+                Err(Stop::Late) => tries += 1,
+            }
         }
-        outcome
     }
 }
 
@@ -249,34 +249,29 @@ impl Store for MemoryStore {
     type Future = Never;
 
     fn charge(&self, charges: &[Charge<'_>]) -> Asked<Never> {
-        Asked::Now(match charges {
-            [] => Outcome::at(self.now()),
-            [a] => self.decide([a]),
-            [a, b] => self.decide([a, b]),
-            [a, b, c] => self.decide([a, b, c]),
-            [a, b, c, d] => self.decide([a, b, c, d]),
-            more => {
-                let mut questions: Vec<_> = more.iter().map(|charge| self.question(charge)).collect();
-                self.step_sorted(&mut questions)
-            }
-        })
+        // Tables are numbered as they are opened, so the tiers of a layer nearly always come in order.
+        let mut asked = Asked::Now(Outcome::unanswered(charges.len()));
+        let Asked::Now(ref mut outcome) = asked;
+        if !self.try_all(charges, outcome) {
+            *outcome = self.charge_sorted(charges);
+        }
+        asked
     }
 
     fn give_back(&self, charges: &[Charge<'_>], receipt: Receipt) -> Asked<Never> {
-        let questions: Vec<_> = charges.iter().map(|charge| self.question(charge)).collect();
-        let mut locked = Sorted::new(&questions);
-        let now = self.now();
-        let real = now.as_micros();
-
-        let mut outcome = Outcome::at(now);
-        for (nth, question) in questions.iter().enumerate() {
-            let shard = locked.shard(nth);
+        let mut outcome = Outcome::unanswered(charges.len());
+        outcome.set_now(self.now());
+        // One by one: what is given back is nobody's, so there is nothing to be seen in between.
+        for (nth, charge) in charges.iter().enumerate() {
+            let question = self.question(charge);
+            let mut shard = question.lock();
+            let real = self.now().as_micros();
             if let Some([mark, generation]) = receipt.marks().get(2 * nth..2 * nth + 2)
                 && *generation == question.table.generation()
             {
-                shard.give_back(question, real, *mark);
+                shard.give_back(&question, real, *mark);
             }
-            outcome.push(shard.look(question, real, 0), []);
+            outcome.set(nth, shard.look(&question, real, 0), [0, 0]);
         }
         Asked::Now(outcome)
     }

@@ -1,9 +1,10 @@
 //! The part of a table that one lock guards, for whichever algorithm the table is.
 
 use crate::algorithm::{FixedWindow, SteppedBucket, TokenBucket, Trail, WeightedWindow};
-use crate::store::{Answer, Decision};
+use crate::store::Decision;
 
-use super::locked::Question;
+use super::descent::{Tried, Undo};
+use super::question::Question;
 use super::slots::Slots;
 use super::table::Kind;
 
@@ -38,10 +39,19 @@ impl Shard {
         }
     }
 
-    /// Whether the account admits the cost; heals it if the clock has stepped back.
+    /// Charges the account if there is one, it admits the cost, and `may_charge`. Takes note that it has refused.
     #[inline]
-    pub(super) fn answer(&mut self, question: &mut Question<'_>, real: u64) -> Answer {
-        whichever!(self, slots => slots.answer(question, real))
+    pub(super) fn try_to_charge(&mut self, question: &Question<'_>, real: u64, may_charge: bool) -> Tried {
+        whichever!(self, slots => slots.try_to_charge(question, real, may_charge))
+    }
+
+    pub(super) fn undo(&mut self, question: &Question<'_>, undo: Undo) {
+        whichever!(self, slots => slots.undo(question, undo));
+    }
+
+    /// Moves the account along with a clock that has stepped back, if it has.
+    pub(super) fn heal(&mut self, question: &Question<'_>, real: u64) {
+        whichever!(self, slots => slots.heal(question, real));
     }
 
     /// The decision where nothing is charged.

@@ -3,12 +3,13 @@
 //! Not a general map, because one look-up should be one miss of the cache, and because forgetting needs a random
 //! sample at no cost.
 
-use crate::algorithm::Account;
+use crate::algorithm::{Account, stepped_back};
 use crate::random;
 use crate::store::{Answer, Decision};
 
+use super::descent::{Tried, Undo};
 use super::fingerprint::Fingerprint;
-use super::locked::Question;
+use super::question::Question;
 use super::table::Table;
 
 pub(super) struct Slots<A> {
@@ -31,21 +32,60 @@ const DRAWS: usize = 64;
 
 impl<A: Account> Slots<A> {
     #[inline]
-    pub(super) fn answer(&mut self, question: &mut Question<'_>, real: u64) -> Answer {
-        question.slot = self.find(question.fingerprint);
+    pub(super) fn try_to_charge(&mut self, question: &Question<'_>, real: u64, may_charge: bool) -> Tried {
         let Question { terms, cost, .. } = question;
-        let Some(index) = question.slot else {
-            return A::answer(&A::default().read(terms, real), terms, *cost);
+        let Some(index) = self.find(question.fingerprint) else {
+            return Tried::Answered(A::answer(&A::default().read(terms, real), terms, *cost));
         };
         let slot = &mut self.slots[index];
-        if slot.account.heal(terms, real) {
+        if stepped_back(slot.account.at(), real) {
+            return Tried::Late;
+        }
+        let reading = slot.account.read(terms, real);
+        let answer = A::answer(&reading, terms, *cost);
+        match slot.account.snapshot() {
+            Some(snapshot) if may_charge && answer == Answer::Admits && *cost > 0 => {
+                let undo = Undo {
+                    slot: index,
+                    was_refused: slot.fingerprint.is_refused(),
+                    snapshot,
+                };
+                slot.fingerprint.set_refused(false);
+                let decision = slot.account.charge(&reading, terms, real, *cost);
+                let mark = slot.account.mark(*cost);
+                Tried::Charged { undo, decision, mark }
+            }
+            _ => {
+                if answer == Answer::Refuses {
+                    slot.fingerprint.set_refused(true);
+                }
+                Tried::Answered(answer)
+            }
+        }
+    }
+
+    pub(super) fn undo(&mut self, question: &Question<'_>, undo: Undo) {
+        if let Some(index) = self.find_again(question, undo.slot) {
+            let slot = &mut self.slots[index];
+            slot.account.restore(undo.snapshot);
+            slot.fingerprint.set_refused(undo.was_refused);
+        }
+    }
+
+    /// Not where it was, if another account of the decision has been opened in the same shard since.
+    fn find_again(&self, question: &Question<'_>, index: usize) -> Option<usize> {
+        match self.slots.get(index) {
+            Some(slot) if slot.fingerprint.is_of(question.fingerprint) => Some(index),
+            _ => self.find(question.fingerprint),
+        }
+    }
+
+    pub(super) fn heal(&mut self, question: &Question<'_>, real: u64) {
+        if let Some(index) = self.find(question.fingerprint)
+            && self.slots[index].account.heal(&question.terms, real)
+        {
             question.table.void_receipts();
         }
-        let answer = A::answer(&slot.account.read(terms, real), terms, *cost);
-        if answer == Answer::Refuses {
-            slot.fingerprint.set_refused(true);
-        }
-        answer
     }
 
     pub(super) fn look(&self, question: &Question<'_>, real: u64, cost: u64) -> Decision {
@@ -56,13 +96,11 @@ impl<A: Account> Slots<A> {
         }
     }
 
-    #[inline]
     pub(super) fn charge(&mut self, question: &Question<'_>, real: u64) -> (Decision, u64) {
         let Question { terms, cost, .. } = question;
-        // Not where it was, if another account of this decision has just been opened in the same shard.
-        let index = match question.slot {
-            Some(index) if self.slots[index].fingerprint.is_of(question.fingerprint) => index,
-            _ => self.find_or_open(question, real),
+        let index = match self.find(question.fingerprint) {
+            Some(index) => index,
+            None => self.open(question, real),
         };
         let slot = &mut self.slots[index];
         slot.fingerprint.set_refused(false);
@@ -76,14 +114,6 @@ impl<A: Account> Slots<A> {
             self.keep_to_entries(question, real);
         }
         (decision, mark)
-    }
-
-    #[inline(never)]
-    fn find_or_open(&mut self, question: &Question<'_>, real: u64) -> usize {
-        match self.find(question.fingerprint) {
-            Some(index) => index,
-            None => self.open(question, real),
-        }
     }
 
     /// A charge adds one entry and any other account gives up one or more, so forgetting one is enough.
@@ -201,6 +231,7 @@ impl<A: Account> Slots<A> {
         !fingerprint.is_none() && !fingerprint.is_of(question.fingerprint)
     }
 
+    #[inline]
     fn find(&self, fingerprint: Fingerprint) -> Option<usize> {
         if self.slots.is_empty() {
             return None;
@@ -284,15 +315,18 @@ impl<A: Account> Slots<A> {
         }
     }
 
+    #[inline]
     fn home(&self, fingerprint: Fingerprint) -> usize {
         self.place(fingerprint.high())
     }
 
     /// Spreads all numbers evenly over the slots.
+    #[inline]
     fn place(&self, number: u64) -> usize {
         random::below(self.slots.len() as u64, number) as usize
     }
 
+    #[inline]
     fn after(&self, index: usize) -> usize {
         if index + 1 == self.slots.len() { 0 } else { index + 1 }
     }

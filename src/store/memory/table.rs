@@ -9,7 +9,7 @@ use crate::store::{Charge, TierId};
 
 use super::Usage;
 use super::fingerprint::Fingerprint;
-use super::locked::Question;
+use super::question::Question;
 use super::shard::Shard;
 
 /// Shards of accounts, and how many there are.
@@ -98,7 +98,7 @@ impl Table {
     #[inline]
     pub(super) fn shard(&self, fingerprint: Fingerprint) -> (&Locker, u64) {
         let place = self.place(fingerprint.low());
-        (&self.shards[place], u64::from(self.number) << 32 | place as u64)
+        (&self.shards[place], (u64::from(self.number) + 1) << 32 | place as u64)
     }
 
     /// Spreads all numbers evenly over the shards.

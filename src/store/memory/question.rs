@@ -1,0 +1,27 @@
+//! What is asked of one account.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use crate::algorithm::Terms;
+
+use super::fingerprint::Fingerprint;
+use super::shard::Shard;
+use super::table::{Locker, Table};
+
+/// What is asked of one account, and where that is or would be.
+pub(super) struct Question<'a> {
+    pub(super) table: &'a Table,
+    pub(super) shard: &'a Locker,
+    /// By which the locks are ordered: any order will do that all decisions agree on. Never 0.
+    pub(super) rank: u64,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) terms: Terms<'a>,
+    pub(super) cost: u64,
+}
+
+impl<'a> Question<'a> {
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'a, Shard> {
+        self.shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
