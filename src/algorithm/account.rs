@@ -10,35 +10,24 @@ use super::grid::Grid;
 /// All times are microseconds since the epoch. `real` is what the clock shows; an account's own clock never runs
 /// back (see [`heal`](Self::heal)).
 ///
-/// The way of one decision: `read`, `answer`, and `charge` if it admits; if another account of the request does not,
-/// the snapshot from before is restored, so that a refusal leaves no trace, and a `look` tells how it stands. What is too
-/// large for a snapshot is charged only when all accounts have answered.
+/// The way of one decision: `answer`; then, when all accounts of the request have answered, `charge`, or `look` if one of
+/// them does not admit.
 pub(crate) trait Account: Default + Send {
-    /// The account as it stands at one instant under one quota.
-    type Reading: Copy;
-
     /// The last write.
     fn at(&self) -> u64;
 
-    /// All of it, for those that are small.
-    fn snapshot(&self) -> Option<Snapshot>;
-
-    fn restore(&mut self, snapshot: Snapshot);
-
     /// Follows a clock that stepped back by more than a second, by moving the account along; what it has left stays
-    /// the same. Whether it had to. Small steps are sat out instead: `read` takes the time of the last write for `now`.
+    /// the same. Whether it had to. Small steps are sat out instead: the time of the last write is taken for `now`.
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool;
 
-    fn read(&self, terms: &Terms<'_>, real: u64) -> Self::Reading;
-
     /// [`Answer::Admits`], [`Answer::Refuses`] or [`Answer::NeverFits`]; a cost of 0 is always admitted.
-    fn answer(reading: &Self::Reading, terms: &Terms<'_>, cost: u64) -> Answer;
+    fn answer(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Answer;
 
     /// The decision where nothing is charged.
-    fn look(&self, reading: &Self::Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
 
     /// Charges `cost`, which `answer` has just admitted.
-    fn charge(&mut self, reading: &Self::Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
 
     /// What `give_back` needs to know of a charge of `cost` just made.
     fn mark(&self, cost: u64) -> u64;
@@ -75,9 +64,6 @@ pub(crate) trait Account: Default + Send {
     }
 }
 
-/// Any small account.
-pub(crate) type Snapshot = [u64; 4];
-
 /// A quota, as it applies to one key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
@@ -106,12 +92,6 @@ impl<'a> Terms<'a> {
             phase: account.phase(),
             ..*self
         }
-    }
-
-    /// Whether buckets are refilled in steps longer than a tick.
-    #[inline]
-    pub(super) const fn has_steps(&self) -> bool {
-        matches!(self.quota.algorithm(), Algorithm::SteppedBucket { .. })
     }
 
     pub(crate) const fn phase(&self) -> u64 {

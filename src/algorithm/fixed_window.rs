@@ -3,7 +3,7 @@
 use crate::quota::Algorithm;
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Snapshot, Terms, counted, stepped_back, used};
+use super::account::{Account, Terms, counted, stepped_back, used};
 use super::grid::Grid;
 
 /// How much was admitted since `start`.
@@ -16,22 +16,9 @@ pub(crate) struct FixedWindow {
 }
 
 impl Account for FixedWindow {
-    /// The account as it would be written now.
-    type Reading = Self;
-
     #[inline]
     fn at(&self) -> u64 {
         self.at
-    }
-
-    #[inline]
-    fn snapshot(&self) -> Option<Snapshot> {
-        Some([self.at, self.start, self.count, 0])
-    }
-
-    #[inline]
-    fn restore(&mut self, [at, start, count, _]: Snapshot) {
-        *self = Self { at, start, count };
     }
 
     #[inline]
@@ -51,38 +38,23 @@ impl Account for FixedWindow {
     }
 
     #[inline]
-    fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
-        let now = real.max(self.at);
-        if self.count > 0 && now < self.end(terms) {
-            return Self { at: now, ..*self };
-        }
-        let start = if aligned(terms) { windows(terms).floor(now) } else { now };
-        Self {
-            at: now,
-            start,
-            count: 0,
-        }
+    fn answer(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Answer {
+        self.read(terms, real).admits(terms, cost)
     }
 
     #[inline]
-    fn answer(reading: &Self, terms: &Terms<'_>, cost: u64) -> Answer {
-        counted(reading.count, cost, terms.quota.limit())
-    }
-
-    #[inline]
-    fn look(&self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        Decision::new(Self::answer(reading, terms, cost))
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let reading = self.read(terms, real);
+        Decision::new(reading.admits(terms, cost))
             .with_remaining(terms.quota.limit().saturating_sub(reading.count))
             .with_retry_after_micros(reading.retry_after(terms, real, cost))
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
     #[inline]
-    fn charge(&mut self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        *self = Self {
-            count: reading.count + cost,
-            ..*reading
-        };
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        *self = self.read(terms, real);
+        self.count += cost;
         Decision::new(Answer::Admits)
             .with_remaining(terms.quota.limit().saturating_sub(self.count))
             .with_retry_after_micros(self.retry_after(terms, real, cost))
@@ -123,6 +95,26 @@ impl Account for FixedWindow {
 }
 
 impl FixedWindow {
+    /// The account as it would be written now.
+    #[inline]
+    fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
+        let now = real.max(self.at);
+        if self.count > 0 && now < self.end(terms) {
+            return Self { at: now, ..*self };
+        }
+        let start = if aligned(terms) { windows(terms).floor(now) } else { now };
+        Self {
+            at: now,
+            start,
+            count: 0,
+        }
+    }
+
+    #[inline]
+    fn admits(&self, terms: &Terms<'_>, cost: u64) -> Answer {
+        counted(self.count, cost, terms.quota.limit())
+    }
+
     #[inline]
     const fn end(&self, terms: &Terms<'_>) -> u64 {
         self.start.saturating_add(terms.quota.period_micros())
@@ -130,7 +122,7 @@ impl FixedWindow {
 
     #[inline]
     fn retry_after(&self, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
-        match Self::answer(self, terms, cost) {
+        match self.admits(terms, cost) {
             Answer::Refuses => self.end(terms).saturating_sub(real),
             _ => 0,
         }

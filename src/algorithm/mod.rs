@@ -13,7 +13,7 @@ mod weighted_window;
 #[cfg(feature = "redis")]
 pub(crate) use self::trail::Shape;
 pub(crate) use self::{
-    account::{Account, Snapshot, Terms, stepped_back},
+    account::{Account, Terms, stepped_back},
     fixed_window::FixedWindow,
     stepped_bucket::SteppedBucket,
     token_bucket::TokenBucket,

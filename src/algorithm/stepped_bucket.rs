@@ -3,8 +3,8 @@
 
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Snapshot, Terms};
-use super::token_bucket::{Reading, TokenBucket};
+use super::account::{Account, Terms};
+use super::token_bucket::TokenBucket;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SteppedBucket {
@@ -13,24 +13,9 @@ pub(crate) struct SteppedBucket {
 }
 
 impl Account for SteppedBucket {
-    type Reading = Reading;
-
     #[inline]
     fn at(&self) -> u64 {
         self.bucket.at()
-    }
-
-    #[inline]
-    fn snapshot(&self) -> Option<Snapshot> {
-        self.bucket
-            .snapshot()
-            .map(|[at, whole, rem, _]| [at, whole, rem, self.phase])
-    }
-
-    #[inline]
-    fn restore(&mut self, snapshot: Snapshot) {
-        self.bucket.restore(snapshot);
-        self.phase = snapshot[3];
     }
 
     #[inline]
@@ -39,24 +24,19 @@ impl Account for SteppedBucket {
     }
 
     #[inline]
-    fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
-        self.bucket.read(terms, real)
+    fn answer(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Answer {
+        self.bucket.answer(terms, real, cost)
     }
 
     #[inline]
-    fn answer(reading: &Reading, terms: &Terms<'_>, cost: u64) -> Answer {
-        TokenBucket::answer(reading, terms, cost)
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        self.bucket.look(terms, real, cost)
     }
 
     #[inline]
-    fn look(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        self.bucket.look(reading, terms, real, cost)
-    }
-
-    #[inline]
-    fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         self.phase = terms.phase();
-        self.bucket.charge(reading, terms, real, cost)
+        self.bucket.charge(terms, real, cost)
     }
 
     #[inline]

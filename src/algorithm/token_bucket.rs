@@ -7,7 +7,7 @@
 use crate::quota::Rate;
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Snapshot, Terms, stepped_back};
+use super::account::{Account, Terms, stepped_back};
 
 /// When the bucket will be full: at `whole` (microseconds), and `rem / l` of a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +18,9 @@ pub(crate) struct TokenBucket {
     rem: u64,
 }
 
+/// An account as it stands at one instant under one quota.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
+struct Reading {
     /// The account's clock, in microseconds …
     now: u64,
     /// … and the last refill, in ticks: what is missing is counted from here.
@@ -31,21 +32,9 @@ pub(crate) struct Reading {
 }
 
 impl Account for TokenBucket {
-    type Reading = Reading;
-
     #[inline]
     fn at(&self) -> u64 {
         self.at
-    }
-
-    #[inline]
-    fn snapshot(&self) -> Option<Snapshot> {
-        Some([self.at, self.whole, self.rem, 0])
-    }
-
-    #[inline]
-    fn restore(&mut self, [at, whole, rem, _]: Snapshot) {
-        *self = Self { at, whole, rem };
     }
 
     #[inline]
@@ -61,75 +50,30 @@ impl Account for TokenBucket {
         false
     }
 
-    #[inline]
-    fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
+    #[inline(always)]
+    fn answer(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Answer {
         let rate = terms.quota.rate();
-        let now = real.max(self.at);
-        if rate.is_whole && !terms.has_steps() {
-            return self.read_whole(now, rate);
-        }
-        let refill = ticks(terms.refills().floor(now), rate.tick);
-        // Written under another quota it may lie between two ticks: to the strict side.
-        let mut whole = if rate.tick == 1 {
-            self.whole
-        } else {
-            self.whole.div_ceil(rate.tick)
+        let debt = match rate.is_plain {
+            true => self.debt(rate, real.max(self.at)),
+            false => self.read(terms, real).debt,
         };
-        let mut rem = self.rem.min(rate.l - 1);
-        if whole < refill {
-            (whole, rem) = (refill, 0);
-        }
-        let missing = whole - refill;
-        // Never multiplies a far value: the quota may have shrunk. With a cap of at most 2^52 nothing saturates.
-        let debt = if missing > (rate.cap / rate.l).saturating_add(1) {
-            rate.cap.saturating_add(1)
-        } else {
-            missing.saturating_mul(rate.l).saturating_add(rem)
-        };
-        Reading {
-            now,
-            refill,
-            whole,
-            rem,
-            debt,
-        }
+        admits(debt, rate, cost)
     }
 
-    #[inline]
-    fn answer(reading: &Reading, terms: &Terms<'_>, cost: u64) -> Answer {
-        let rate = terms.quota.rate();
-        if cost == 0 {
-            Answer::Admits
-        } else if cost > terms.quota.burst_size() {
-            Answer::NeverFits
-        } else if reading.debt > rate.cap.saturating_sub(cost.saturating_mul(rate.p)) {
-            Answer::Refuses
-        } else {
-            Answer::Admits
-        }
-    }
-
-    #[inline]
-    fn look(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        Decision::new(Self::answer(reading, terms, cost))
-            .with_remaining(remaining(terms, reading.debt))
-            .with_retry_after_micros(retry_after(reading, terms, real, cost))
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let reading = self.read(terms, real);
+        Decision::new(admits(reading.debt, terms.quota.rate(), cost))
+            .with_remaining(remaining(reading.debt, terms.quota.rate()))
+            .with_retry_after_micros(reading.retry_after(terms, real, cost))
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
-    #[inline]
-    fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        let rate = terms.quota.rate();
-        let debt = reading.debt.saturating_add(cost.saturating_mul(rate.p));
-        if rate.is_whole && !terms.has_steps() {
-            return self.charge_whole(reading.now, debt, rate, real, cost);
+    #[inline(always)]
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        match terms.quota.rate() {
+            rate if rate.is_plain => self.charge_plain(rate, real, cost),
+            _ => self.charge_any(terms, real, cost),
         }
-        let charged = reading.owing(debt, rate.l);
-        *self = charged.state(rate.tick);
-        Decision::new(Answer::Admits)
-            .with_remaining(remaining(terms, debt))
-            .with_retry_after_micros(retry_after(&charged, terms, real, cost))
-            .with_reset_after_micros(self.reset_after(terms, real))
     }
 
     #[inline]
@@ -181,30 +125,72 @@ impl Account for TokenBucket {
     }
 }
 
-/// The usual case, spared its divisions: a token takes whole microseconds, and every one of them is a refill.
+/// The usual case, spared most divisions: a token takes whole microseconds, and every one of them is a refill.
 impl TokenBucket {
-    #[inline]
-    fn read_whole(&self, now: u64, rate: &Rate) -> Reading {
-        let whole = self.whole.max(now);
+    #[inline(always)]
+    fn debt(&self, rate: &Rate, now: u64) -> u64 {
+        self.whole.saturating_sub(now).min(rate.cap.saturating_add(1))
+    }
+
+    #[inline(always)]
+    fn charge_plain(&mut self, rate: &Rate, real: u64, cost: u64) -> Decision {
+        let now = real.max(self.at);
+        let charged = cost.saturating_mul(rate.p);
+        let debt = self.debt(rate, now).saturating_add(charged);
+        let whole = now.saturating_add(debt);
+        *self = Self { at: now, whole, rem: 0 };
+        let room = rate.cap.saturating_sub(charged);
+        let retry_after = if debt > room { whole - room - real } else { 0 };
+        Decision::new(Answer::Admits)
+            .with_remaining(remaining(debt, rate))
+            .with_retry_after_micros(retry_after)
+            .with_reset_after_micros(whole - real)
+    }
+}
+
+/// Any case.
+impl TokenBucket {
+    fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
+        let rate = terms.quota.rate();
+        let now = real.max(self.at);
+        let refill = ticks(terms.refills().floor(now), rate.tick);
+        // Written under another quota it may lie between two ticks: to the strict side.
+        let mut whole = if rate.tick == 1 {
+            self.whole
+        } else {
+            self.whole.div_ceil(rate.tick)
+        };
+        let mut rem = self.rem.min(rate.l - 1);
+        if whole < refill {
+            (whole, rem) = (refill, 0);
+        }
+        let missing = whole - refill;
+        // Never multiplies a far value: the quota may have shrunk. With a cap of at most 2^52 nothing saturates.
+        let debt = if missing > (rate.cap / rate.l).saturating_add(1) {
+            rate.cap.saturating_add(1)
+        } else {
+            missing.saturating_mul(rate.l).saturating_add(rem)
+        };
         Reading {
             now,
-            refill: now,
+            refill,
             whole,
-            rem: 0,
-            debt: (whole - now).min(rate.cap.saturating_add(1)),
+            rem,
+            debt,
         }
     }
 
-    #[inline]
-    fn charge_whole(&mut self, now: u64, debt: u64, rate: &Rate, real: u64, cost: u64) -> Decision {
-        let whole = now.saturating_add(debt);
-        *self = Self { at: now, whole, rem: 0 };
-        let room = rate.cap.saturating_sub(cost.saturating_mul(rate.p));
-        let retry_after = if debt > room { whole - room - real } else { 0 };
+    #[inline(never)]
+    fn charge_any(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let rate = terms.quota.rate();
+        let reading = self.read(terms, real);
+        let debt = reading.debt.saturating_add(cost.saturating_mul(rate.p));
+        let charged = reading.owing(debt, rate.l);
+        *self = charged.state(rate.tick);
         Decision::new(Answer::Admits)
-            .with_remaining(rate.cap.saturating_sub(debt) / rate.p)
-            .with_retry_after_micros(retry_after)
-            .with_reset_after_micros(whole - real)
+            .with_remaining(remaining(debt, rate))
+            .with_retry_after_micros(charged.retry_after(terms, real, cost))
+            .with_reset_after_micros(self.reset_after(terms, real))
     }
 }
 
@@ -228,30 +214,38 @@ impl Reading {
             rem: self.rem,
         }
     }
-}
 
-#[inline]
-fn remaining(terms: &Terms<'_>, debt: u64) -> u64 {
-    let rate = terms.quota.rate();
-    rate.cap.saturating_sub(debt) / rate.p
-}
-
-/// Until the debt leaves room for `cost`: until `whole − floor((room − rem) / l)`, at a refill.
-#[inline]
-fn retry_after(reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
-    let rate = terms.quota.rate();
-    if TokenBucket::answer(reading, terms, cost) != Answer::Refuses {
-        return 0;
+    /// Until the debt leaves room for `cost`: until `whole − floor((room − rem) / l)`, at a refill.
+    fn retry_after(&self, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
+        let rate = terms.quota.rate();
+        if admits(self.debt, rate, cost) != Answer::Refuses {
+            return 0;
+        }
+        let room = rate.cap.saturating_sub(cost.saturating_mul(rate.p));
+        let fits_at = match room.checked_sub(self.rem) {
+            Some(room) => self.whole.saturating_sub(room / rate.l),
+            None => self.whole.saturating_add(1),
+        };
+        terms
+            .refills()
+            .ceil(fits_at.saturating_mul(rate.tick))
+            .saturating_sub(real)
     }
-    let room = rate.cap.saturating_sub(cost.saturating_mul(rate.p));
-    let fits_at = match room.checked_sub(reading.rem) {
-        Some(room) => reading.whole.saturating_sub(room / rate.l),
-        None => reading.whole.saturating_add(1),
-    };
-    terms
-        .refills()
-        .ceil(fits_at.saturating_mul(rate.tick))
-        .saturating_sub(real)
+}
+
+#[inline(always)]
+fn admits(debt: u64, rate: &Rate, cost: u64) -> Answer {
+    match rate.cap.checked_sub(cost.saturating_mul(rate.p)) {
+        _ if cost == 0 => Answer::Admits,
+        None => Answer::NeverFits,
+        Some(room) if debt > room => Answer::Refuses,
+        Some(_) => Answer::Admits,
+    }
+}
+
+#[inline]
+const fn remaining(debt: u64, rate: &Rate) -> u64 {
+    rate.cap.saturating_sub(debt) / rate.p
 }
 
 #[inline]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::quota::Algorithm;
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Snapshot, Terms, counted, stepped_back, used};
+use super::account::{Account, Terms, counted, stepped_back, used};
 use super::grid::Grid;
 use super::{sliding_log, sliding_window};
 
@@ -47,18 +47,9 @@ pub(crate) struct Reading {
 }
 
 impl Account for Trail {
-    type Reading = Reading;
-
     fn at(&self) -> u64 {
         self.at
     }
-
-    fn snapshot(&self) -> Option<Snapshot> {
-        None
-    }
-
-    /// Never asked for, as there is no snapshot.
-    fn restore(&mut self, _: Snapshot) {}
 
     fn heal(&mut self, terms: &Terms<'_>, real: u64) -> bool {
         if stepped_back(self.at, real) {
@@ -73,41 +64,20 @@ impl Account for Trail {
         false
     }
 
-    fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
-        let shape = Shape::of(terms);
-        let now = real.max(self.at);
-        let bucket = shape.buckets().index(now);
-        let oldest = bucket.saturating_sub(shape.kept);
-        let first = self.entries.partition_point(|entry| entry.bucket < oldest);
-        let base = match first {
-            0 => self.base,
-            _ => self.entries[first - 1].total,
-        };
-        let count = match self.entries.back() {
-            Some(last) if first < self.entries.len() => last.total.wrapping_sub(base),
-            _ => 0,
-        };
-        Reading {
-            now,
-            bucket,
-            first,
-            base,
-            count,
-        }
+    fn answer(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Answer {
+        self.read(terms, real).admits(terms, cost)
     }
 
-    fn answer(reading: &Reading, terms: &Terms<'_>, cost: u64) -> Answer {
-        counted(reading.count, cost, terms.quota.limit())
-    }
-
-    fn look(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        Decision::new(Self::answer(reading, terms, cost))
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let reading = self.read(terms, real);
+        Decision::new(reading.admits(terms, cost))
             .with_remaining(terms.quota.limit().saturating_sub(reading.count))
-            .with_retry_after_micros(self.retry_after(reading, terms, real, cost))
+            .with_retry_after_micros(self.retry_after(&reading, terms, real, cost))
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
-    fn charge(&mut self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let reading = self.read(terms, real);
         self.entries.drain(..reading.first);
         // What is counted is entries, so room for many more of them must not be kept.
         if self.entries.capacity() > 4 * self.entries.len().max(4) {
@@ -127,7 +97,7 @@ impl Account for Trail {
         let charged = Reading {
             first: 0,
             count,
-            ..*reading
+            ..reading
         };
         Decision::new(Answer::Admits)
             .with_remaining(terms.quota.limit().saturating_sub(count))
@@ -188,9 +158,32 @@ impl Account for Trail {
 }
 
 impl Trail {
+    fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
+        let shape = Shape::of(terms);
+        let now = real.max(self.at);
+        let bucket = shape.buckets().index(now);
+        let oldest = bucket.saturating_sub(shape.kept);
+        let first = self.entries.partition_point(|entry| entry.bucket < oldest);
+        let base = match first {
+            0 => self.base,
+            _ => self.entries[first - 1].total,
+        };
+        let count = match self.entries.back() {
+            Some(last) if first < self.entries.len() => last.total.wrapping_sub(base),
+            _ => 0,
+        };
+        Reading {
+            now,
+            bucket,
+            first,
+            base,
+            count,
+        }
+    }
+
     /// Until enough of the oldest entries are gone.
     fn retry_after(&self, reading: &Reading, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
-        if Self::answer(reading, terms, cost) != Answer::Refuses {
+        if reading.admits(terms, cost) != Answer::Refuses {
             return 0;
         }
         let excess = reading.count.saturating_add(cost) - terms.quota.limit();
@@ -208,6 +201,12 @@ impl Trail {
             Some(entry) => Shape::of(terms).gone_at(entry.bucket).saturating_sub(real),
             None => 0,
         }
+    }
+}
+
+impl Reading {
+    fn admits(&self, terms: &Terms<'_>, cost: u64) -> Answer {
+        counted(self.count, cost, terms.quota.limit())
     }
 }
 

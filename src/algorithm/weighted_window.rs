@@ -3,7 +3,7 @@
 
 use crate::store::{Answer, Decision};
 
-use super::account::{Account, Snapshot, Terms, stepped_back, used};
+use super::account::{Account, Terms, stepped_back, used};
 use super::grid::Grid;
 
 /// The counts of the window that starts at `start`, and of the one before it.
@@ -17,27 +17,9 @@ pub(crate) struct WeightedWindow {
 }
 
 impl Account for WeightedWindow {
-    /// The account as it would be written now.
-    type Reading = Self;
-
     #[inline]
     fn at(&self) -> u64 {
         self.at
-    }
-
-    #[inline]
-    fn snapshot(&self) -> Option<Snapshot> {
-        Some([self.at, self.start, self.count, self.previous])
-    }
-
-    #[inline]
-    fn restore(&mut self, [at, start, count, previous]: Snapshot) {
-        *self = Self {
-            at,
-            start,
-            count,
-            previous,
-        };
     }
 
     #[inline]
@@ -53,52 +35,23 @@ impl Account for WeightedWindow {
     }
 
     #[inline]
-    fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
-        let now = real.max(self.at);
-        let start = windows(terms).floor(now);
-        let (count, previous) = if start <= self.start {
-            (self.count, self.previous)
-        } else if start - self.start == terms.quota.period_micros() {
-            (0, self.count)
-        } else {
-            (0, 0)
-        };
-        Self {
-            at: now,
-            start,
-            count,
-            previous,
-        }
+    fn answer(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Answer {
+        self.read(terms, real).admits(terms, cost)
     }
 
     #[inline]
-    fn answer(reading: &Self, terms: &Terms<'_>, cost: u64) -> Answer {
-        // A whole count decides alike: `remaining` is the largest cost that the weighted sum leaves room for.
-        if cost == 0 {
-            Answer::Admits
-        } else if cost > terms.quota.limit() {
-            Answer::NeverFits
-        } else if cost > reading.remaining(terms) {
-            Answer::Refuses
-        } else {
-            Answer::Admits
-        }
-    }
-
-    #[inline]
-    fn look(&self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        Decision::new(Self::answer(reading, terms, cost))
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let reading = self.read(terms, real);
+        Decision::new(reading.admits(terms, cost))
             .with_remaining(reading.remaining(terms))
             .with_retry_after_micros(reading.retry_after(terms, real, cost))
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
     #[inline]
-    fn charge(&mut self, reading: &Self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        *self = Self {
-            count: reading.count + cost,
-            ..*reading
-        };
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        *self = self.read(terms, real);
+        self.count += cost;
         Decision::new(Answer::Admits)
             .with_remaining(self.remaining(terms))
             .with_retry_after_micros(self.retry_after(terms, real, cost))
@@ -145,6 +98,40 @@ impl Account for WeightedWindow {
 
 /// In ticks, so that a product of a count and a window stays below 2^52 (checked when the quota is built).
 impl WeightedWindow {
+    /// The account as it would be written now.
+    #[inline]
+    fn read(&self, terms: &Terms<'_>, real: u64) -> Self {
+        let now = real.max(self.at);
+        let start = windows(terms).floor(now);
+        let (count, previous) = if start <= self.start {
+            (self.count, self.previous)
+        } else if start - self.start == terms.quota.period_micros() {
+            (0, self.count)
+        } else {
+            (0, 0)
+        };
+        Self {
+            at: now,
+            start,
+            count,
+            previous,
+        }
+    }
+
+    #[inline]
+    fn admits(&self, terms: &Terms<'_>, cost: u64) -> Answer {
+        // A whole count decides alike: `remaining` is the largest cost that the weighted sum leaves room for.
+        if cost == 0 {
+            Answer::Admits
+        } else if cost > terms.quota.limit() {
+            Answer::NeverFits
+        } else if cost > self.remaining(terms) {
+            Answer::Refuses
+        } else {
+            Answer::Admits
+        }
+    }
+
     /// `limit − previous · (window − elapsed) / window − count`, rounded down.
     #[inline]
     fn remaining(&self, terms: &Terms<'_>) -> u64 {
@@ -157,7 +144,7 @@ impl WeightedWindow {
 
     #[inline]
     fn retry_after(&self, terms: &Terms<'_>, real: u64, cost: u64) -> u64 {
-        if Self::answer(self, terms, cost) != Answer::Refuses {
+        if self.admits(terms, cost) != Answer::Refuses {
             return 0;
         }
         let limit = terms.quota.limit();

@@ -51,8 +51,19 @@ impl KeyBuf {
 
     #[inline]
     fn push_part(&mut self, part: &[u8], is_text: bool) {
-        self.push_number(PART + 2 * part.len() + usize::from(is_text));
-        self.extend(part);
+        let number = PART + 2 * part.len() + usize::from(is_text);
+        let end = self.len + 1 + part.len();
+        // The usual case, in one go.
+        if number < 0x80
+            && let Some([first, room @ ..]) = self.inline.get_mut(self.len..end)
+        {
+            *first = number as u8;
+            room.copy_from_slice(part);
+            self.len = end;
+        } else {
+            self.push_number(number);
+            self.extend(part);
+        }
     }
 
     #[inline]

@@ -45,22 +45,30 @@ impl Drawing {
     #[inline]
     pub(crate) fn draw(&mut self, policy: &Policy, parts: &Parts, hasher: Option<&RandomState>) -> Result<(), Refused> {
         for (number, checked) in policy.tiers.iter().enumerate() {
-            if checked.tier.is_for(parts) && self.draw_key(checked, parts, number)? {
-                let start = self.lines.last().map_or(0, |line| line.key.1);
+            let start = self.buf.mark();
+            if !checked.tier.is_for(parts) {
+                continue;
+            }
+            let drawn = checked.tier.key.draw(parts, &mut self.buf);
+            if drawn == Drawn::Key || self.is_counted_without(drawn, start, checked, number)? {
                 self.add_lines(checked, number, start, parts, hasher);
             } else {
-                let start = self.lines.last().map_or(0, |line| line.key.1);
-                self.buf.rewind(start as usize);
+                self.buf.rewind(start);
             }
         }
         Ok(())
     }
 
-    /// Whether the request has to be charged.
-    #[inline]
-    fn draw_key(&mut self, checked: &Checked, parts: &Parts, number: usize) -> Result<bool, Refused> {
-        let start = self.buf.mark();
-        match (checked.tier.key.draw(parts, &mut self.buf), checked.tier.on_missing) {
+    /// Whether the request has to be charged though there is no key, or not all of one.
+    #[cold]
+    fn is_counted_without(
+        &mut self,
+        drawn: Drawn,
+        start: usize,
+        checked: &Checked,
+        number: usize,
+    ) -> Result<bool, Refused> {
+        match (drawn, checked.tier.on_missing) {
             (Drawn::Key, _) | (Drawn::Partial, OnMissing::Share) => Ok(true),
             (Drawn::Missing, OnMissing::Share) => {
                 self.buf.rewind(start);
@@ -72,15 +80,15 @@ impl Drawing {
         }
     }
 
-    #[inline]
-    fn add_lines(&mut self, checked: &Checked, number: usize, start: u32, parts: &Parts, hasher: Option<&RandomState>) {
-        let end = self.buf.mark() as u32;
+    #[inline(always)]
+    fn add_lines(&mut self, checked: &Checked, number: usize, start: usize, parts: &Parts, hasher: Option<&RandomState>) {
+        let key = (start as u32, self.buf.mark() as u32);
         let cost = checked.tier.cost.of(parts);
-        let key_hash = hasher.and_then(|hasher| NonZeroU64::new(hasher.hash_one(self.buf.between(start..end))));
+        let key_hash = hasher.and_then(|hasher| NonZeroU64::new(hasher.hash_one(self.buf.between(key.0..key.1))));
         let limits = &checked.plans[checked.tier.quotas.plan_of(parts)];
         for (nth, limit) in limits.clone().enumerate() {
             self.lines.push(Line {
-                key: (start, end),
+                key,
                 limit: limit as u32,
                 tier: number as u16,
                 nth: nth as u8,

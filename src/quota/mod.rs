@@ -428,6 +428,7 @@ impl Quota {
         if too_fine && self.period >= HOUR && self.period.is_multiple_of(MILLISECOND) {
             rate = Rate::reduce(self.limit, self.period, self.burst_size(), MILLISECOND);
         }
+        rate.is_plain &= matches!(self.algorithm, Algorithm::TokenBucket);
         self.rate = rate;
         self
     }

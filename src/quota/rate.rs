@@ -10,8 +10,8 @@ pub(crate) struct Rate {
     pub(crate) l: u64,
     pub(crate) p: u64,
     pub(crate) cap: u64,
-    /// Whether a token takes whole microseconds, as nearly always.
-    pub(crate) is_whole: bool,
+    /// Whether a token takes whole microseconds and is refilled smoothly, as nearly always.
+    pub(crate) is_plain: bool,
 }
 
 impl Rate {
@@ -20,7 +20,7 @@ impl Rate {
         l: 1,
         p: 1,
         cap: 1,
-        is_whole: true,
+        is_plain: false,
     };
 
     pub(super) const fn reduce(limit: u64, period: u64, burst: u64, tick: u64) -> Self {
@@ -33,7 +33,7 @@ impl Rate {
             p,
             // Saturated, it fails the check; a quota used unchecked must not overflow.
             cap: burst.saturating_mul(p),
-            is_whole: tick == 1 && l == 1,
+            is_plain: tick == 1 && l == 1,
         }
     }
 }

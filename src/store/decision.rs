@@ -206,26 +206,13 @@ impl Outcome {
         self.now = now;
     }
 
-    /// The decision on one charge, and what the store wants to find in the receipt about it.
+    /// To be set one by one, with the marks that there is room for.
     #[inline]
-    pub(crate) fn set(&mut self, nth: usize, decision: Decision, marks: [u64; 2]) {
-        self.decisions[nth] = decision;
-        self.marks[2 * nth] = marks[0];
-        self.marks[2 * nth + 1] = marks[1];
-    }
-
-    /// Puts each decision in the place of the charge that it is on.
-    pub(crate) fn reordered(&self, places: &[usize]) -> Self {
-        let mut reordered = Self::unanswered(places.len());
-        reordered.now = self.now;
-        for (nth, place) in places.iter().enumerate() {
-            reordered.set(
-                *place,
-                self.decisions[nth],
-                [self.marks[2 * nth], self.marks[2 * nth + 1]],
-            );
+    pub(crate) fn answers(&mut self) -> Answers<'_> {
+        Answers {
+            decisions: &mut self.decisions,
+            marks: &mut self.marks,
         }
-        reordered
     }
 
     pub(crate) const fn from_parts(now: Timestamp, decisions: Decisions, marks: Marks) -> Self {
@@ -289,6 +276,20 @@ impl Outcome {
             source,
             marks: self.marks,
         })
+    }
+}
+
+/// The decisions of an outcome, and what the store wants to find in the receipt about each.
+pub(crate) struct Answers<'a> {
+    decisions: &'a mut [Decision],
+    marks: &'a mut [u64],
+}
+
+impl Answers<'_> {
+    #[inline(always)]
+    pub(crate) fn set(&mut self, nth: usize, decision: Decision, marks: [u64; 2]) {
+        self.decisions[nth] = decision;
+        self.marks[2 * nth..2 * nth + 2].copy_from_slice(&marks);
     }
 }
 

@@ -38,7 +38,7 @@
 //! arrive and are kept between 64 % and 80 % full, so for each key it is a quarter to a half more: 50 to 63 bytes for a
 //! token bucket.
 
-mod descent;
+mod decide;
 mod fingerprint;
 mod question;
 mod shard;
@@ -55,7 +55,7 @@ use std::task::{Context, Poll};
 use crate::algorithm::Terms;
 use crate::clock::{Clock, SystemClock, Timestamp};
 
-use self::descent::{Above, Stop};
+use self::decide::Step;
 use self::fingerprint::Fingerprint;
 use self::question::Question;
 use self::table::{Bounds, Table};
@@ -166,15 +166,15 @@ impl MemoryStore {
     /// Takes over what another store tells of the account of `charge`: what remains, and in how many microseconds it
     /// resets. Not if `keeps_less` and less remains here.
     pub(crate) fn tell(&self, charge: &Charge<'_>, remaining: u64, reset_after: u64, keeps_less: bool) {
-        let question = self.question(charge);
+        let question = self.question(charge, 0);
         let mut shard = question.lock();
         let real = self.now().as_micros();
         shard.tell(&question, real, remaining, reset_after, keeps_less);
     }
 
     /// Finds an account: all work that needs no lock.
-    #[inline]
-    fn question<'a>(&'a self, charge: &Charge<'a>) -> Question<'a> {
+    #[inline(always)]
+    fn question<'a>(&'a self, charge: &Charge<'a>, place: usize) -> Question<'a> {
         let table = self.inner.tables.find(charge, &self.inner.bounds);
         let fingerprint = Fingerprint::of(charge.key, &self.inner.secret);
         let (shard, rank) = table.shard(fingerprint);
@@ -185,46 +185,7 @@ impl MemoryStore {
             fingerprint,
             terms: Terms::new(charge.quota, charge.key),
             cost: charge.cost,
-        }
-    }
-
-    /// In an order in which their locks may be taken, with the places they had.
-    fn sorted<'a>(&self, charges: &[Charge<'a>]) -> Vec<(usize, Charge<'a>)> {
-        let mut sorted: Vec<_> = charges.iter().copied().enumerate().collect();
-        sorted.sort_by_cached_key(|(_, charge)| self.question(charge).rank);
-        sorted
-    }
-
-    #[cold]
-    fn charge_sorted(&self, charges: &[Charge<'_>]) -> Outcome {
-        let (places, sorted): (Vec<_>, Vec<_>) = self.sorted(charges).into_iter().unzip();
-        let mut outcome = Outcome::unanswered(charges.len());
-        self.try_all(&sorted, &mut outcome);
-        outcome.reordered(&places)
-    }
-
-    /// Whether that could be done: not if the locks may not be taken in this order.
-    #[inline]
-    fn try_all(&self, charges: &[Charge<'_>], outcome: &mut Outcome) -> bool {
-        /// A clock that is behind an account may be read again so often.
-        const TRIES: u32 = 3;
-        let mut tries = 1;
-        loop {
-            let now = self.now();
-            outcome.set_now(now);
-            let above = Above {
-                real: now.as_micros(),
-                is_sure: tries == TRIES,
-                nth: 0,
-                admitted: true,
-                shard: None,
-                rank: 0,
-            };
-            match self.descend(charges, above, outcome) {
-                Ok(_) => return true,
-                Err(Stop::Unordered) => return false,
-                Err(Stop::Late) => tries += 1,
-            }
+            place,
         }
     }
 }
@@ -249,11 +210,16 @@ impl Store for MemoryStore {
     type Future = Never;
 
     fn charge(&self, charges: &[Charge<'_>]) -> Asked<Never> {
-        // Tables are numbered as they are opened, so the tiers of a layer nearly always come in order.
         let mut asked = Asked::Now(Outcome::unanswered(charges.len()));
         let Asked::Now(ref mut outcome) = asked;
-        if !self.try_all(charges, outcome) {
-            *outcome = self.charge_sorted(charges);
+        let step = |place: usize| Step::new(self.question(&charges[place], place));
+        match charges.len() {
+            0 => outcome.set_now(self.now()),
+            1 => self.decide(&mut [step(0)], outcome),
+            2 => self.decide(&mut [step(0), step(1)], outcome),
+            3 => self.decide(&mut [step(0), step(1), step(2)], outcome),
+            4 => self.decide(&mut [step(0), step(1), step(2), step(3)], outcome),
+            more => self.decide(&mut (0..more).map(step).collect::<Vec<_>>(), outcome),
         }
         asked
     }
@@ -263,15 +229,15 @@ impl Store for MemoryStore {
         outcome.set_now(self.now());
         // One by one: what is given back is nobody's, so there is nothing to be seen in between.
         for (nth, charge) in charges.iter().enumerate() {
-            let question = self.question(charge);
+            let question = self.question(charge, nth);
             let mut shard = question.lock();
             let real = self.now().as_micros();
             if let Some([mark, generation]) = receipt.marks().get(2 * nth..2 * nth + 2)
-                && *generation == question.table.generation()
+                && *generation == shard.generation()
             {
                 shard.give_back(&question, real, *mark);
             }
-            outcome.set(nth, shard.look(&question, real, 0), [0, 0]);
+            outcome.answers().set(nth, shard.look(&question, real, 0), [0, 0]);
         }
         Asked::Now(outcome)
     }

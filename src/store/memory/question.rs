@@ -12,11 +12,13 @@ use super::table::{Locker, Table};
 pub(super) struct Question<'a> {
     pub(super) table: &'a Table,
     pub(super) shard: &'a Locker,
-    /// By which the locks are ordered: any order will do that all decisions agree on. Never 0.
+    /// By which the locks are ordered: any order will do that all decisions agree on.
     pub(super) rank: u64,
     pub(super) fingerprint: Fingerprint,
     pub(super) terms: Terms<'a>,
     pub(super) cost: u64,
+    /// Which charge of the call it is.
+    pub(super) place: usize,
 }
 
 impl<'a> Question<'a> {

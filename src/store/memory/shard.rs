@@ -3,9 +3,8 @@
 use crate::algorithm::{FixedWindow, SteppedBucket, TokenBucket, Trail, WeightedWindow};
 use crate::store::Decision;
 
-use super::descent::{Tried, Undo};
 use super::question::Question;
-use super::slots::Slots;
+use super::slots::{Asked, Slots};
 use super::table::Kind;
 
 pub(super) enum Shard {
@@ -39,14 +38,18 @@ impl Shard {
         }
     }
 
-    /// Charges the account if there is one, it admits the cost, and `may_charge`. Takes note that it has refused.
-    #[inline]
-    pub(super) fn try_to_charge(&mut self, question: &Question<'_>, real: u64, may_charge: bool) -> Tried {
-        whichever!(self, slots => slots.try_to_charge(question, real, may_charge))
+    /// What the account answers, or would if there were one; it takes note that it has refused.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, question: &Question<'_>, real: u64) -> Asked {
+        match self {
+            Self::TokenBucket(slots) => slots.ask(question, real),
+            other => other.ask_other(question, real),
+        }
     }
 
-    pub(super) fn undo(&mut self, question: &Question<'_>, undo: Undo) {
-        whichever!(self, slots => slots.undo(question, undo));
+    #[inline(never)]
+    fn ask_other(&mut self, question: &Question<'_>, real: u64) -> Asked {
+        whichever!(self, slots => slots.ask(question, real))
     }
 
     /// Moves the account along with a clock that has stepped back, if it has.
@@ -54,15 +57,29 @@ impl Shard {
         whichever!(self, slots => slots.heal(question, real));
     }
 
+    /// How often an account was healed or forgotten: receipts from before say nothing certain about what is held now.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        whichever!(self, slots => slots.generation())
+    }
+
     /// The decision where nothing is charged.
     pub(super) fn look(&self, question: &Question<'_>, real: u64, cost: u64) -> Decision {
         whichever!(self, slots => slots.look(question, real, cost))
     }
 
-    /// Charges the account, opening it if there is none; tells also what giving back needs to know.
-    #[inline]
-    pub(super) fn charge(&mut self, question: &Question<'_>, real: u64) -> (Decision, u64) {
-        whichever!(self, slots => slots.charge(question, real))
+    /// Charges the account, which has `asked`, opening it if there is none; tells also what giving back needs to know.
+    #[inline(always)]
+    pub(super) fn charge(&mut self, question: &Question<'_>, asked: Asked, real: u64) -> (Decision, u64) {
+        match self {
+            Self::TokenBucket(slots) => slots.charge(question, asked, real),
+            other => other.charge_other(question, asked, real),
+        }
+    }
+
+    #[inline(never)]
+    fn charge_other(&mut self, question: &Question<'_>, asked: Asked, real: u64) -> (Decision, u64) {
+        whichever!(self, slots => slots.charge(question, asked, real))
     }
 
     /// Gives back the cost of a charge that left `mark`.

@@ -7,7 +7,6 @@ use crate::algorithm::{Account, stepped_back};
 use crate::random;
 use crate::store::{Answer, Decision};
 
-use super::descent::{Tried, Undo};
 use super::fingerprint::Fingerprint;
 use super::question::Question;
 use super::table::Table;
@@ -17,6 +16,7 @@ pub(super) struct Slots<A> {
     held: usize,
     /// Stirred with every newcomer's fingerprint: what it draws cannot be foreseen by clients.
     lots: u64,
+    generation: u64,
 }
 
 struct Slot<A> {
@@ -25,58 +25,45 @@ struct Slot<A> {
     account: A,
 }
 
+/// What an account has answered, and where it was.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    slot: Option<usize>,
+    /// None if it was written at a later time, more than what may be sat out.
+    pub(super) answer: Option<Answer>,
+}
+
+impl Asked {
+    pub(super) const NOTHING: Self = Self {
+        slot: None,
+        answer: None,
+    };
+}
+
 /// Of how many accounts the one with the least to lose is forgotten; of more, if all of them are used up …
 const SAMPLE: usize = 8;
 /// … and how many slots are looked at for them at most, as some are free.
 const DRAWS: usize = 64;
 
 impl<A: Account> Slots<A> {
-    #[inline]
-    pub(super) fn try_to_charge(&mut self, question: &Question<'_>, real: u64, may_charge: bool) -> Tried {
+    #[inline(always)]
+    pub(super) fn ask(&mut self, question: &Question<'_>, real: u64) -> Asked {
         let Question { terms, cost, .. } = question;
         let Some(index) = self.find(question.fingerprint) else {
-            return Tried::Answered(A::answer(&A::default().read(terms, real), terms, *cost));
+            return Asked {
+                slot: None,
+                answer: Some(A::default().answer(terms, real, *cost)),
+            };
         };
         let slot = &mut self.slots[index];
-        if stepped_back(slot.account.at(), real) {
-            return Tried::Late;
+        let is_late = stepped_back(slot.account.at(), real);
+        let answer = slot.account.answer(terms, real, *cost);
+        if answer == Answer::Refuses && !is_late {
+            slot.fingerprint.set_refused(true);
         }
-        let reading = slot.account.read(terms, real);
-        let answer = A::answer(&reading, terms, *cost);
-        match slot.account.snapshot() {
-            Some(snapshot) if may_charge && answer == Answer::Admits && *cost > 0 => {
-                let undo = Undo {
-                    slot: index,
-                    was_refused: slot.fingerprint.is_refused(),
-                    snapshot,
-                };
-                slot.fingerprint.set_refused(false);
-                let decision = slot.account.charge(&reading, terms, real, *cost);
-                let mark = slot.account.mark(*cost);
-                Tried::Charged { undo, decision, mark }
-            }
-            _ => {
-                if answer == Answer::Refuses {
-                    slot.fingerprint.set_refused(true);
-                }
-                Tried::Answered(answer)
-            }
-        }
-    }
-
-    pub(super) fn undo(&mut self, question: &Question<'_>, undo: Undo) {
-        if let Some(index) = self.find_again(question, undo.slot) {
-            let slot = &mut self.slots[index];
-            slot.account.restore(undo.snapshot);
-            slot.fingerprint.set_refused(undo.was_refused);
-        }
-    }
-
-    /// Not where it was, if another account of the decision has been opened in the same shard since.
-    fn find_again(&self, question: &Question<'_>, index: usize) -> Option<usize> {
-        match self.slots.get(index) {
-            Some(slot) if slot.fingerprint.is_of(question.fingerprint) => Some(index),
-            _ => self.find(question.fingerprint),
+        Asked {
+            slot: Some(index),
+            answer: (!is_late).then_some(answer),
         }
     }
 
@@ -84,30 +71,29 @@ impl<A: Account> Slots<A> {
         if let Some(index) = self.find(question.fingerprint)
             && self.slots[index].account.heal(&question.terms, real)
         {
-            question.table.void_receipts();
+            self.void_receipts();
         }
     }
 
     pub(super) fn look(&self, question: &Question<'_>, real: u64, cost: u64) -> Decision {
-        let look = |account: &A| account.look(&account.read(&question.terms, real), &question.terms, real, cost);
         match self.find(question.fingerprint) {
-            Some(index) => look(&self.slots[index].account),
-            None => look(&A::default()),
+            Some(index) => self.slots[index].account.look(&question.terms, real, cost),
+            None => A::default().look(&question.terms, real, cost),
         }
     }
 
-    pub(super) fn charge(&mut self, question: &Question<'_>, real: u64) -> (Decision, u64) {
+    #[inline(always)]
+    pub(super) fn charge(&mut self, question: &Question<'_>, asked: Asked, real: u64) -> (Decision, u64) {
         let Question { terms, cost, .. } = question;
-        let index = match self.find(question.fingerprint) {
+        let index = match self.find_again(question, asked) {
             Some(index) => index,
             None => self.open(question, real),
         };
         let slot = &mut self.slots[index];
         slot.fingerprint.set_refused(false);
         let account = &mut slot.account;
-        let reading = account.read(terms, real);
         let entries_before = account.entries();
-        let decision = account.charge(&reading, terms, real, *cost);
+        let decision = account.charge(terms, real, *cost);
         let (mark, entries) = (account.mark(*cost), account.entries());
         if entries != entries_before {
             question.table.count_entries(entries_before, entries);
@@ -116,7 +102,25 @@ impl<A: Account> Slots<A> {
         (decision, mark)
     }
 
+    /// Not where it was when it was asked, if another account of the decision has been opened in the same shard since.
+    #[inline(always)]
+    fn find_again(&self, question: &Question<'_>, asked: Asked) -> Option<usize> {
+        match self.slots.get(asked.slot?) {
+            Some(slot) if slot.fingerprint.is_of(question.fingerprint) => asked.slot,
+            _ => self.find(question.fingerprint),
+        }
+    }
+
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    const fn void_receipts(&mut self) {
+        self.generation += 1;
+    }
+
     /// A charge adds one entry and any other account gives up one or more, so forgetting one is enough.
+    #[cold]
     fn keep_to_entries(&mut self, question: &Question<'_>, real: u64) {
         if question.table.has_too_many_entries() {
             let lot = self.draw();
@@ -133,15 +137,17 @@ impl<A: Account> Slots<A> {
         };
         let account = &mut self.slots[index].account;
         if account.heal(terms, real) {
-            table.void_receipts();
+            self.void_receipts();
             return;
         }
         let entries_before = account.entries();
-        if account.give_back(terms, real, *cost, mark) {
-            table.void_receipts();
-        }
+        let voids_receipts = account.give_back(terms, real, *cost, mark);
         table.count_entries(entries_before, account.entries());
-        if account.reset_at(terms) <= real {
+        let is_reset = account.reset_at(terms) <= real;
+        if voids_receipts {
+            self.void_receipts();
+        }
+        if is_reset {
             self.remove(index, table);
             table.dismiss(1);
         }
@@ -165,8 +171,7 @@ impl<A: Account> Slots<A> {
         };
         let account = &mut self.slots[index].account;
         if keeps_less {
-            let reading = account.read(terms, real);
-            if account.look(&reading, terms, real, 0).remaining() <= remaining {
+            if account.look(terms, real, 0).remaining() <= remaining {
                 return;
             }
         }
@@ -174,7 +179,7 @@ impl<A: Account> Slots<A> {
         *account = A::told(terms, real, remaining, reset_after);
         table.count_entries(entries_before, account.entries());
         // What was charged before is part of what was told.
-        table.void_receipts();
+        self.void_receipts();
     }
 
     /// Forgets the account with the least to lose among a few, but not the one in question; whether there was one.
@@ -191,7 +196,10 @@ impl<A: Account> Slots<A> {
         match self.least_to_lose(question, real) {
             Some((loss, index)) => {
                 self.remove(index, question.table);
-                question.table.count_forgotten(loss.reset_after > 0);
+                if loss.reset_after > 0 {
+                    question.table.count_forgotten();
+                    self.void_receipts();
+                }
                 true
             }
             None => false,
@@ -231,25 +239,24 @@ impl<A: Account> Slots<A> {
         !fingerprint.is_none() && !fingerprint.is_of(question.fingerprint)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, fingerprint: Fingerprint) -> Option<usize> {
-        if self.slots.is_empty() {
-            return None;
-        }
         let mut index = self.home(fingerprint);
-        loop {
-            let held = &self.slots[index].fingerprint;
-            if held.is_of(fingerprint) {
+        // Not reached if there are no slots at all; else there is always a free one to stop at.
+        while let Some(slot) = self.slots.get(index) {
+            if slot.fingerprint.is_of(fingerprint) {
                 return Some(index);
             }
-            if held.is_none() {
+            if slot.fingerprint.is_none() {
                 return None;
             }
             index = self.after(index);
         }
+        None
     }
 
     /// A slot for a new account, which the caller charges.
+    #[inline(never)]
     fn open(&mut self, question: &Question<'_>, real: u64) -> usize {
         if !question.table.admit() && !self.forget_in_exchange(question, real) {
             // Nobody here to make room. A table has so many keys to a shard that this does not happen to a full one.
@@ -382,7 +389,7 @@ impl<A: Account> Slot<A> {
     /// so what it has refused counts too.
     fn loss(&self, question: &Question<'_>, real: u64) -> Loss {
         let terms = question.terms.of(&self.account);
-        let decision = self.account.look(&self.account.read(&terms, real), &terms, real, 1);
+        let decision = self.account.look(&terms, real, 1);
         let reset_after = self.account.reset_at(&terms).saturating_sub(real);
         let standing = match decision.answer() {
             _ if reset_after == 0 => Standing::HasSomethingLeft,
@@ -404,6 +411,7 @@ impl<A> Default for Slots<A> {
             slots: Vec::new(),
             held: 0,
             lots: 0,
+            generation: 0,
         }
     }
 }

@@ -32,8 +32,6 @@ struct Counts {
     /// Log entries of all accounts.
     entries: AtomicUsize,
     forgotten: AtomicU64,
-    /// How often an account was healed or forgotten: receipts from before say nothing certain about what is held now.
-    generation: AtomicU64,
 }
 
 /// What makes the accounts of two quotas different: the algorithm and, for windows, period and precision.
@@ -126,21 +124,9 @@ impl Table {
         self.counts.held.fetch_sub(keys, Ordering::Relaxed);
     }
 
-    /// Counts an account that is gone for want of room, if it still counted.
-    pub(super) fn count_forgotten(&self, still_counted: bool) {
-        if still_counted {
-            self.counts.forgotten.fetch_add(1, Ordering::Relaxed);
-            self.void_receipts();
-        }
-    }
-
-    pub(super) fn void_receipts(&self) {
-        self.counts.generation.fetch_add(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(super) fn generation(&self) -> u64 {
-        self.counts.generation.load(Ordering::Relaxed)
+    /// Counts an account that is gone for want of room though it still counted.
+    pub(super) fn count_forgotten(&self) {
+        self.counts.forgotten.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts what an account has more, or less.

@@ -1,0 +1,124 @@
+//! A decision on several accounts, all or nothing: all of them are locked, then asked, then charged.
+
+use std::sync::MutexGuard;
+
+use crate::clock::Timestamp;
+use crate::store::{Answer, Outcome};
+
+use super::MemoryStore;
+use super::question::Question;
+use super::shard::Shard;
+use super::slots::Asked;
+
+/// A question, and what comes of it during a decision.
+pub(super) struct Step<'a> {
+    question: Question<'a>,
+    /// None as long as it is not locked, and where the shard is that of a step before.
+    guard: Option<MutexGuard<'a, Shard>>,
+    asked: Asked,
+}
+
+/// What all accounts say together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Admits,
+    Refuses,
+    /// An account was written at a later time, more than what may be sat out.
+    Late,
+}
+
+impl MemoryStore {
+    /// Leaves the decisions in `outcome`.
+    pub(super) fn decide(&self, steps: &mut [Step<'_>], outcome: &mut Outcome) {
+        // Any order will do that all decisions agree on; in none of them can two wait for each other. Tables are numbered
+        // as they are opened, so the tiers of a layer nearly always come in order.
+        if !steps.is_sorted_by_key(|step| step.question.rank) {
+            steps.sort_unstable_by_key(|step| step.question.rank);
+        }
+        // Not while others wait for the locks. If this thread sleeps from here to there, it finds out below.
+        let mut now = self.now();
+        lock(steps);
+
+        let mut verdict = ask(steps, now);
+        if verdict == Verdict::Late {
+            // The clock has stepped back, or somebody was quicker: it tells by looking again.
+            now = self.now();
+            heal(steps, now);
+            verdict = ask(steps, now);
+        }
+
+        outcome.set_now(now);
+        let mut answers = outcome.answers();
+        for nth in 0..steps.len() {
+            let (question, shard, asked) = at(steps, nth);
+            let (decision, mark) = if verdict == Verdict::Admits && question.cost > 0 {
+                shard.charge(question, *asked, now.as_micros())
+            } else {
+                (shard.look(question, now.as_micros(), question.cost), 0)
+            };
+            answers.set(question.place, decision, [mark, shard.generation()]);
+        }
+    }
+}
+
+impl<'a> Step<'a> {
+    #[inline(always)]
+    pub(super) const fn new(question: Question<'a>) -> Self {
+        Self {
+            question,
+            guard: None,
+            asked: Asked::NOTHING,
+        }
+    }
+}
+
+#[inline(always)]
+fn lock(steps: &mut [Step<'_>]) {
+    let mut last = None;
+    for step in steps {
+        // Two keys of one tier may lie in one shard.
+        if last != Some(step.question.rank) {
+            step.guard = Some(step.question.lock());
+            last = Some(step.question.rank);
+        }
+    }
+}
+
+#[inline(always)]
+fn ask(steps: &mut [Step<'_>], now: Timestamp) -> Verdict {
+    let mut verdict = Verdict::Admits;
+    for nth in 0..steps.len() {
+        let (question, shard, asked) = at(steps, nth);
+        *asked = shard.ask(question, now.as_micros());
+        match asked.answer {
+            Some(Answer::Admits) => {}
+            Some(_) => verdict = Verdict::Refuses,
+            None => return Verdict::Late,
+        }
+    }
+    verdict
+}
+
+#[cold]
+fn heal(steps: &mut [Step<'_>], now: Timestamp) {
+    for nth in 0..steps.len() {
+        let (question, shard, _) = at(steps, nth);
+        shard.heal(question, now.as_micros());
+    }
+}
+
+/// A step, with its shard, which is locked.
+#[inline(always)]
+fn at<'s, 'a>(steps: &'s mut [Step<'a>], nth: usize) -> (&'s Question<'a>, &'s mut Shard, &'s mut Asked) {
+    let (before, rest) = steps.split_at_mut(nth);
+    let Step { question, guard, asked } = &mut rest[0];
+    let guard = match guard {
+        Some(guard) => guard,
+        None => before
+            .iter_mut()
+            .rev()
+            .find_map(|step| step.guard.as_mut())
+            .expect("the first step of a shard has its guard"),
+    };
+    (question, guard, asked)
+}
