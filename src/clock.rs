@@ -45,16 +45,19 @@ impl Timestamp {
 pub struct SystemClock {
     /// What to add to the time of the process, in microseconds.
     epoch: u64,
+    process: &'static Process,
 }
 
 impl SystemClock {
     /// Reads the wall clock, for the only time.
     #[must_use]
     pub fn new() -> Self {
-        let uptime = PROCESS.uptime();
+        let process = LazyLock::force(&PROCESS);
+        let uptime = process.uptime();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             epoch: saturating_micros(since_epoch).saturating_sub(uptime / 1_000),
+            process,
         }
     }
 }
@@ -68,11 +71,12 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        Timestamp(self.epoch + PROCESS.uptime_by_ticks() / 1_000)
+        Timestamp(self.epoch + self.process.uptime_by_ticks() / 1_000)
     }
 }
 
 /// Monotonic time since the first clock of the process was made, in nanoseconds.
+#[derive(Debug)]
 struct Process {
     start: Instant,
     /// Used for its counter only; its own time would drift from the system's, which is kept right.

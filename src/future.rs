@@ -183,11 +183,13 @@ where
                     }
                 }
                 StateProjection::Calling { response, stamp } => {
-                    let mut response = ready!(response.poll(cx))?;
-                    if let Some(stamp) = stamp.take() {
-                        stamp.put_on(&mut response);
-                    }
-                    return Poll::Ready(Ok(response.map(ResponseBody::inner)));
+                    let response = ready!(response.poll(cx))?;
+                    let Some(stamp) = stamp.take() else {
+                        return Poll::Ready(Ok(response.map(ResponseBody::inner)));
+                    };
+                    let mut response = response.map(ResponseBody::inner);
+                    stamp.put_on(&mut response);
+                    return Poll::Ready(Ok(response));
                 }
                 StateProjection::Refused { response } => {
                     let response = response.take().expect("polled after it was ready");

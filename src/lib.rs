@@ -120,6 +120,7 @@ pub mod clock;
 pub mod response;
 
 // What several of them need.
+mod few;
 mod random;
 mod trace;
 

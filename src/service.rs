@@ -67,28 +67,29 @@ where
             return ResponseFuture::calling(self.inner.call(Request::from_parts(parts, body)), None);
         }
         let mut drawing = Drawing::default();
-        let judged = match drawing.draw(&config.policy, &parts, config.hasher()) {
-            Ok(()) if drawing.lines().is_empty() => Ok(None),
-            Ok(()) => match drawing.ask(&config.policy, |charges| self.store.charge(charges)) {
-                Asked::Now(mut outcome) => config.judge(drawing.lines(), &mut outcome, &mut parts),
-                Asked::Later(outcome) => {
-                    let config = Arc::clone(config);
-                    let clone = self.inner.clone();
-                    let ready = std::mem::replace(&mut self.inner, clone);
-                    let checking = Checking::new(config, drawing.lines().clone(), ready, parts, body);
-                    return ResponseFuture::checking(outcome, checking);
+        if let Err(refused) = drawing.draw(&config.policy, &parts, config.hasher()) {
+            let refusal = config.refuse_without_key(refused.tier, &parts);
+            self.give_up_reservation();
+            return ResponseFuture::refused(refusal);
+        }
+        if drawing.lines().is_empty() {
+            return ResponseFuture::calling(self.inner.call(Request::from_parts(parts, body)), None);
+        }
+        match drawing.ask(&config.policy, |charges| self.store.charge(charges)) {
+            // Left where it is: to move it would take longer than to make it.
+            Asked::Now(ref mut outcome) => match config.judge(drawing.lines(), outcome, &mut parts) {
+                Ok(stamp) => ResponseFuture::calling(self.inner.call(Request::from_parts(parts, body)), stamp),
+                Err(refusal) => {
+                    self.give_up_reservation();
+                    ResponseFuture::refused(refusal)
                 }
             },
-            Err(refused) => Err(config.refuse_without_key(refused.tier, &parts)),
-        };
-        match judged {
-            Ok(stamp) => {
-                let request = Request::from_parts(parts, body);
-                ResponseFuture::calling(self.inner.call(request), stamp)
-            }
-            Err(response) => {
-                self.give_up_reservation();
-                ResponseFuture::refused(response)
+            Asked::Later(outcome) => {
+                let config = Arc::clone(config);
+                let clone = self.inner.clone();
+                let ready = std::mem::replace(&mut self.inner, clone);
+                let checking = Checking::new(config, drawing.lines().clone(), ready, parts, body);
+                ResponseFuture::checking(outcome, checking)
             }
         }
     }

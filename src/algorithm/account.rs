@@ -26,8 +26,9 @@ pub(crate) trait Account: Default + Send {
     /// The decision where nothing is charged.
     fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
 
-    /// Charges `cost`, which `answer` has just admitted.
-    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
+    /// Charges `cost`, which `answer` has just admitted. The decision is made in its place: moved there, it would be read
+    /// before the processor has written it.
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision);
 
     /// What `give_back` needs to know of a charge of `cost` just made.
     fn mark(&self, cost: u64) -> u64;

@@ -52,13 +52,13 @@ impl Account for FixedWindow {
     }
 
     #[inline]
-    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
         *self = self.read(terms, real);
         self.count += cost;
-        Decision::new(Answer::Admits)
+        *decision = Decision::new(Answer::Admits)
             .with_remaining(terms.quota.limit().saturating_sub(self.count))
             .with_retry_after_micros(self.retry_after(terms, real, cost))
-            .with_reset_after_micros(self.reset_after(terms, real))
+            .with_reset_after_micros(self.reset_after(terms, real));
     }
 
     /// The window, and whether the charge opened it.

@@ -34,9 +34,9 @@ impl Account for SteppedBucket {
     }
 
     #[inline]
-    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
         self.phase = terms.phase();
-        self.bucket.charge(terms, real, cost)
+        self.bucket.charge(terms, real, cost, decision);
     }
 
     #[inline]

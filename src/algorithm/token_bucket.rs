@@ -63,16 +63,16 @@ impl Account for TokenBucket {
     fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
         let reading = self.read(terms, real);
         Decision::new(admits(reading.debt, terms.quota.rate(), cost))
-            .with_remaining(remaining(reading.debt, terms.quota.rate()))
+            .with_remaining(terms.quota.rate().remaining(reading.debt))
             .with_retry_after_micros(reading.retry_after(terms, real, cost))
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
     #[inline(always)]
-    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
         match terms.quota.rate() {
-            rate if rate.is_plain => self.charge_plain(rate, real, cost),
-            _ => self.charge_any(terms, real, cost),
+            rate if rate.is_plain => *decision = self.charge_plain(rate, real, cost),
+            _ => *decision = self.charge_any(terms, real, cost),
         }
     }
 
@@ -142,7 +142,7 @@ impl TokenBucket {
         let room = rate.cap.saturating_sub(charged);
         let retry_after = if debt > room { whole - room - real } else { 0 };
         Decision::new(Answer::Admits)
-            .with_remaining(remaining(debt, rate))
+            .with_remaining(rate.remaining(debt))
             .with_retry_after_micros(retry_after)
             .with_reset_after_micros(whole - real)
     }
@@ -188,7 +188,7 @@ impl TokenBucket {
         let charged = reading.owing(debt, rate.l);
         *self = charged.state(rate.tick);
         Decision::new(Answer::Admits)
-            .with_remaining(remaining(debt, rate))
+            .with_remaining(rate.remaining(debt))
             .with_retry_after_micros(charged.retry_after(terms, real, cost))
             .with_reset_after_micros(self.reset_after(terms, real))
     }
@@ -241,11 +241,6 @@ fn admits(debt: u64, rate: &Rate, cost: u64) -> Answer {
         Some(room) if debt > room => Answer::Refuses,
         Some(_) => Answer::Admits,
     }
-}
-
-#[inline]
-const fn remaining(debt: u64, rate: &Rate) -> u64 {
-    rate.cap.saturating_sub(debt) / rate.p
 }
 
 #[inline]

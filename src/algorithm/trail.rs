@@ -76,7 +76,7 @@ impl Account for Trail {
             .with_reset_after_micros(self.reset_after(terms, real))
     }
 
-    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
         let reading = self.read(terms, real);
         self.entries.drain(..reading.first);
         // What is counted is entries, so room for many more of them must not be kept.
@@ -99,10 +99,10 @@ impl Account for Trail {
             count,
             ..reading
         };
-        Decision::new(Answer::Admits)
+        *decision = Decision::new(Answer::Admits)
             .with_remaining(terms.quota.limit().saturating_sub(count))
             .with_retry_after_micros(self.retry_after(&charged, terms, real, cost))
-            .with_reset_after_micros(self.reset_after(terms, real))
+            .with_reset_after_micros(self.reset_after(terms, real));
     }
 
     fn mark(&self, _: u64) -> u64 {

@@ -49,13 +49,13 @@ impl Account for WeightedWindow {
     }
 
     #[inline]
-    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
         *self = self.read(terms, real);
         self.count += cost;
-        Decision::new(Answer::Admits)
+        *decision = Decision::new(Answer::Admits)
             .with_remaining(self.remaining(terms))
             .with_retry_after_micros(self.retry_after(terms, real, cost))
-            .with_reset_after_micros(self.reset_after(terms, real))
+            .with_reset_after_micros(self.reset_after(terms, real));
     }
 
     #[inline]

@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU64;
 
 use http::request::Parts;
-use smallvec::SmallVec;
 
+use crate::few::Few;
 use crate::key::{Drawn, KeyBuf};
 use crate::store::{Charge, INLINE};
 
@@ -13,13 +13,12 @@ use super::tier::OnMissing;
 use super::{Checked, Limit, Policy};
 
 /// The charges of a request, and the keys they are for.
-#[derive(Default)]
 pub(crate) struct Drawing {
     buf: KeyBuf,
     lines: Lines,
 }
 
-pub(crate) type Lines = SmallVec<[Line; INLINE]>;
+pub(crate) type Lines = Few<Line, INLINE>;
 
 /// One charge, by the numbers of what it is for.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +37,16 @@ pub(crate) struct Line {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused {
     pub(crate) tier: usize,
+}
+
+impl Default for Drawing {
+    #[inline(always)]
+    fn default() -> Self {
+        Self {
+            buf: KeyBuf::default(),
+            lines: Few::filled(Line::NONE, 0),
+        }
+    }
 }
 
 impl Drawing {
@@ -87,14 +96,14 @@ impl Drawing {
         let key_hash = hasher.and_then(|hasher| NonZeroU64::new(hasher.hash_one(self.buf.between(key.0..key.1))));
         let limits = &checked.plans[checked.tier.quotas.plan_of(parts)];
         for (nth, limit) in limits.clone().enumerate() {
-            self.lines.push(Line {
+            *self.lines.room(Line::NONE) = Line {
                 key,
                 limit: limit as u32,
                 tier: number as u16,
                 nth: nth as u8,
                 cost,
                 key_hash,
-            });
+            };
         }
     }
 
@@ -134,6 +143,15 @@ impl Drawing {
 }
 
 impl Line {
+    pub(crate) const NONE: Self = Self {
+        key: (0, 0),
+        limit: 0,
+        tier: 0,
+        nth: 0,
+        cost: 0,
+        key_hash: None,
+    };
+
     #[inline]
     pub(crate) fn checked<'p>(&self, policy: &'p Policy) -> &'p Checked {
         &policy.tiers[usize::from(self.tier)]

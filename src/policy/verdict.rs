@@ -6,9 +6,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::clock::Timestamp;
+use crate::few::Few;
 use crate::quota::Quota;
 use crate::store::{Answer, Decision, FailureMode, INLINE, Outcome, Source};
 
@@ -33,7 +32,7 @@ pub struct Verdict {
     policy: Arc<Policy>,
     lines: Lines,
     now: Timestamp,
-    decisions: SmallVec<[Decision; INLINE]>,
+    decisions: Few<Decision, INLINE>,
     /// That of a layer further out, which admitted the request before.
     outer: Option<Arc<Self>>,
 }
@@ -42,9 +41,9 @@ impl Verdict {
     pub(crate) fn new(policy: &Arc<Policy>, standings: Standings<'_>) -> Self {
         Self {
             policy: Arc::clone(policy),
-            lines: standings.lines.into(),
+            lines: Lines::of(standings.lines.iter().copied(), Line::NONE),
             now: standings.now,
-            decisions: standings.decisions.into(),
+            decisions: Few::of(standings.decisions.iter().copied(), Decision::FAILED),
             outer: None,
         }
     }

@@ -161,12 +161,13 @@ pub enum FailureMode {
 /// Two layers that share a store share the accounts of the tiers that are named alike.
 #[derive(Clone)]
 pub struct TierId {
-    inner: Arc<Inner>,
+    /// Of both names, so that a store finds its tables without looking at them.
+    hash: u64,
+    names: Arc<Names>,
 }
 
-struct Inner {
-    /// Of both names, so that a store finds its tables without comparing text.
-    hash: u64,
+#[derive(PartialEq, Eq)]
+struct Names {
     namespace: Box<str>,
     name: Box<str>,
 }
@@ -176,8 +177,8 @@ impl TierId {
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
-            inner: Arc::new(Inner {
-                hash: xxh3_64(format!("{namespace}\0{name}").as_bytes()),
+            hash: xxh3_64(format!("{namespace}\0{name}").as_bytes()),
+            names: Arc::new(Names {
                 namespace: namespace.into(),
                 name: name.into(),
             }),
@@ -187,28 +188,25 @@ impl TierId {
     /// The layer's namespace; empty unless set.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        &self.inner.namespace
+        &self.names.namespace
     }
 
     /// The tier's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.names.name
     }
 
     #[inline]
     pub(crate) fn hash64(&self) -> u64 {
-        self.inner.hash
+        self.hash
     }
 }
 
 impl PartialEq for TierId {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-            || (self.inner.hash == other.inner.hash
-                && self.inner.namespace == other.inner.namespace
-                && self.inner.name == other.inner.name)
+        self.hash == other.hash && (Arc::ptr_eq(&self.names, &other.names) || self.names == other.names)
     }
 }
 
@@ -216,7 +214,7 @@ impl Eq for TierId {}
 
 impl Hash for TierId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.inner.hash.hash(state);
+        self.hash.hash(state);
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::clock::Timestamp;
+use crate::few::Few;
 
 /// The store's answer for one charge, with the account's numbers after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +48,8 @@ pub enum Source {
 }
 
 impl Decision {
+    pub(crate) const FAILED: Self = Self::new(Answer::Failed);
+
     /// An answer, with numbers of 0, from the store (or from nobody, if it [failed](Answer::Failed)).
     #[must_use]
     #[inline]
@@ -157,10 +158,10 @@ pub struct Outcome {
     marks: Marks,
 }
 
-pub(crate) type Decisions = SmallVec<[Decision; INLINE]>;
+pub(crate) type Decisions = Few<Decision, INLINE>;
 
 /// Room for a store's own numbers: two for each charge.
-pub(crate) type Marks = SmallVec<[u64; 2 * INLINE]>;
+pub(crate) type Marks = Few<u64, { 2 * INLINE }>;
 
 /// Charges of a call that are handled without an allocation.
 pub(crate) const INLINE: usize = 4;
@@ -171,34 +172,26 @@ impl Outcome {
     pub fn new(now: Timestamp, decisions: impl IntoIterator<Item = Decision>) -> Self {
         Self {
             now,
-            decisions: decisions.into_iter().collect(),
-            marks: SmallVec::new(),
+            decisions: Few::of(decisions, Decision::FAILED),
+            marks: Few::filled(0, 0),
         }
     }
 
     /// Adds what the store itself wants to find in the [`Receipt`].
     #[must_use]
     pub fn with_marks(mut self, marks: impl IntoIterator<Item = u64>) -> Self {
-        self.marks = marks.into_iter().collect();
+        self.marks = Few::of(marks, 0);
         self
     }
 
     /// As if all `charges` had failed, with room for two marks each.
     #[inline]
     pub(crate) fn unanswered(charges: usize) -> Self {
-        const FAILED: Decision = Decision::new(Answer::Failed);
-        let (decisions, marks) = if charges <= INLINE {
-            (
-                Decisions::from_buf_and_len([FAILED; INLINE], charges),
-                Marks::from_buf_and_len([0; 2 * INLINE], 2 * charges),
-            )
-        } else {
-            (
-                SmallVec::from_elem(FAILED, charges),
-                SmallVec::from_elem(0, 2 * charges),
-            )
-        };
-        Self::from_parts(Timestamp::default(), decisions, marks)
+        Self {
+            now: Timestamp::default(),
+            decisions: Few::filled(Decision::FAILED, charges),
+            marks: Few::filled(0, 2 * charges),
+        }
     }
 
     #[inline]
@@ -222,8 +215,7 @@ impl Outcome {
     /// A failure of all `charges`.
     #[must_use]
     pub fn failed(charges: usize) -> Self {
-        let failed = Decision::new(Answer::Failed);
-        Self::new(Timestamp::default(), std::iter::repeat_n(failed, charges))
+        Self::unanswered(charges)
     }
 
     /// When this was decided, by the store's clock.
@@ -250,7 +242,7 @@ impl Outcome {
     #[inline]
     pub(crate) fn complete(&mut self, charges: usize) {
         if self.decisions.len() != charges {
-            self.decisions.resize(charges, Decision::new(Answer::Failed));
+            self.decisions.resize(charges, Decision::FAILED);
         }
     }
 
@@ -281,16 +273,8 @@ impl Outcome {
 
 /// The decisions of an outcome, and what the store wants to find in the receipt about each.
 pub(crate) struct Answers<'a> {
-    decisions: &'a mut [Decision],
-    marks: &'a mut [u64],
-}
-
-impl Answers<'_> {
-    #[inline(always)]
-    pub(crate) fn set(&mut self, nth: usize, decision: Decision, marks: [u64; 2]) {
-        self.decisions[nth] = decision;
-        self.marks[2 * nth..2 * nth + 2].copy_from_slice(&marks);
-    }
+    pub(crate) decisions: &'a mut [Decision],
+    pub(crate) marks: &'a mut [u64],
 }
 
 /// Proof of a charge, to give it back with. It cannot be copied, so that it is used at most once.

@@ -204,8 +204,8 @@ impl StandIn {
         let is_refused = answered.into_iter().any(|decision| decision.answer() != Answer::Admits);
 
         let (mut now, mut decisions) = outcome.into_parts();
-        decisions.resize(charges.len(), Decision::new(Answer::Failed));
-        let mut marks = Marks::new();
+        decisions.resize(charges.len(), Decision::FAILED);
+        let mut marks = Marks::filled(0, 0);
         if is_refused {
             // Charged here, a request that others refuse would leave a charge behind.
             for nth in local {

@@ -1,6 +1,6 @@
 //! A decision on several accounts, all or nothing: all of them are locked, then asked, then charged.
 
-use std::sync::MutexGuard;
+use spin::mutex::SpinMutexGuard as MutexGuard;
 
 use crate::clock::Timestamp;
 use crate::store::{Answer, Outcome};
@@ -8,14 +8,15 @@ use crate::store::{Answer, Outcome};
 use super::MemoryStore;
 use super::question::Question;
 use super::shard::Shard;
-use super::slots::Asked;
+use super::slots::NOWHERE;
 
 /// A question, and what comes of it during a decision.
 pub(super) struct Step<'a> {
     question: Question<'a>,
     /// None as long as it is not locked, and where the shard is that of a step before.
     guard: Option<MutexGuard<'a, Shard>>,
-    asked: Asked,
+    /// Where the account was when it was asked.
+    slot: usize,
 }
 
 /// What all accounts say together.
@@ -48,15 +49,18 @@ impl MemoryStore {
         }
 
         outcome.set_now(now);
-        let mut answers = outcome.answers();
+        let answers = outcome.answers();
         for nth in 0..steps.len() {
-            let (question, shard, asked) = at(steps, nth);
-            let (decision, mark) = if verdict == Verdict::Admits && question.cost > 0 {
-                shard.charge(question, *asked, now.as_micros())
+            let (question, shard, slot) = at(steps, nth);
+            let decision = &mut answers.decisions[question.place];
+            let mark = if verdict == Verdict::Admits && question.cost > 0 {
+                shard.charge(question, *slot, now.as_micros(), decision)
             } else {
-                (shard.look(question, now.as_micros(), question.cost), 0)
+                *decision = shard.look(question, now.as_micros(), question.cost);
+                0
             };
-            answers.set(question.place, decision, [mark, shard.generation()]);
+            answers.marks[2 * question.place] = mark;
+            answers.marks[2 * question.place + 1] = shard.generation();
         }
     }
 }
@@ -67,7 +71,7 @@ impl<'a> Step<'a> {
         Self {
             question,
             guard: None,
-            asked: Asked::NOTHING,
+            slot: NOWHERE,
         }
     }
 }
@@ -88,9 +92,8 @@ fn lock(steps: &mut [Step<'_>]) {
 fn ask(steps: &mut [Step<'_>], now: Timestamp) -> Verdict {
     let mut verdict = Verdict::Admits;
     for nth in 0..steps.len() {
-        let (question, shard, asked) = at(steps, nth);
-        *asked = shard.ask(question, now.as_micros());
-        match asked.answer {
+        let (question, shard, slot) = at(steps, nth);
+        match shard.ask(question, now.as_micros(), slot) {
             Some(Answer::Admits) => {}
             Some(_) => verdict = Verdict::Refuses,
             None => return Verdict::Late,
@@ -109,9 +112,9 @@ fn heal(steps: &mut [Step<'_>], now: Timestamp) {
 
 /// A step, with its shard, which is locked.
 #[inline(always)]
-fn at<'s, 'a>(steps: &'s mut [Step<'a>], nth: usize) -> (&'s Question<'a>, &'s mut Shard, &'s mut Asked) {
+fn at<'s, 'a>(steps: &'s mut [Step<'a>], nth: usize) -> (&'s Question<'a>, &'s mut Shard, &'s mut usize) {
     let (before, rest) = steps.split_at_mut(nth);
-    let Step { question, guard, asked } = &mut rest[0];
+    let Step { question, guard, slot } = &mut rest[0];
     let guard = match guard {
         Some(guard) => guard,
         None => before
@@ -120,5 +123,5 @@ fn at<'s, 'a>(steps: &'s mut [Step<'a>], nth: usize) -> (&'s Question<'a>, &'s m
             .find_map(|step| step.guard.as_mut())
             .expect("the first step of a shard has its guard"),
     };
-    (question, guard, asked)
+    (question, guard, slot)
 }

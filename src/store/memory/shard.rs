@@ -1,10 +1,10 @@
 //! The part of a table that one lock guards, for whichever algorithm the table is.
 
 use crate::algorithm::{FixedWindow, SteppedBucket, TokenBucket, Trail, WeightedWindow};
-use crate::store::Decision;
+use crate::store::{Answer, Decision};
 
 use super::question::Question;
-use super::slots::{Asked, Slots};
+use super::slots::Slots;
 use super::table::Kind;
 
 pub(super) enum Shard {
@@ -38,18 +38,19 @@ impl Shard {
         }
     }
 
-    /// What the account answers, or would if there were one; it takes note that it has refused.
+    /// What the account answers, or would if there were one; it takes note that it has refused. None if it was written at
+    /// a later time, more than what may be sat out. Where it is is left in `slot`.
     #[inline(always)]
-    pub(super) fn ask(&mut self, question: &Question<'_>, real: u64) -> Asked {
+    pub(super) fn ask(&mut self, question: &Question<'_>, real: u64, slot: &mut usize) -> Option<Answer> {
         match self {
-            Self::TokenBucket(slots) => slots.ask(question, real),
-            other => other.ask_other(question, real),
+            Self::TokenBucket(slots) => slots.ask(question, real, slot),
+            other => other.ask_other(question, real, slot),
         }
     }
 
     #[inline(never)]
-    fn ask_other(&mut self, question: &Question<'_>, real: u64) -> Asked {
-        whichever!(self, slots => slots.ask(question, real))
+    fn ask_other(&mut self, question: &Question<'_>, real: u64, slot: &mut usize) -> Option<Answer> {
+        whichever!(self, slots => slots.ask(question, real, slot))
     }
 
     /// Moves the account along with a clock that has stepped back, if it has.
@@ -68,18 +69,19 @@ impl Shard {
         whichever!(self, slots => slots.look(question, real, cost))
     }
 
-    /// Charges the account, which has `asked`, opening it if there is none; tells also what giving back needs to know.
+    /// Charges the account, which was in `slot` when it was asked, opening it if there is none; tells what giving back
+    /// needs to know.
     #[inline(always)]
-    pub(super) fn charge(&mut self, question: &Question<'_>, asked: Asked, real: u64) -> (Decision, u64) {
+    pub(super) fn charge(&mut self, question: &Question<'_>, slot: usize, real: u64, decision: &mut Decision) -> u64 {
         match self {
-            Self::TokenBucket(slots) => slots.charge(question, asked, real),
-            other => other.charge_other(question, asked, real),
+            Self::TokenBucket(slots) => slots.charge(question, slot, real, decision),
+            other => other.charge_other(question, slot, real, decision),
         }
     }
 
     #[inline(never)]
-    fn charge_other(&mut self, question: &Question<'_>, asked: Asked, real: u64) -> (Decision, u64) {
-        whichever!(self, slots => slots.charge(question, asked, real))
+    fn charge_other(&mut self, question: &Question<'_>, slot: usize, real: u64, decision: &mut Decision) -> u64 {
+        whichever!(self, slots => slots.charge(question, slot, real, decision))
     }
 
     /// Gives back the cost of a charge that left `mark`.

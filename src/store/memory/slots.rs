@@ -25,20 +25,8 @@ struct Slot<A> {
     account: A,
 }
 
-/// What an account has answered, and where it was.
-#[derive(Clone, Copy)]
-pub(super) struct Asked {
-    slot: Option<usize>,
-    /// None if it was written at a later time, more than what may be sat out.
-    pub(super) answer: Option<Answer>,
-}
-
-impl Asked {
-    pub(super) const NOTHING: Self = Self {
-        slot: None,
-        answer: None,
-    };
-}
+/// The place of an account that there is not.
+pub(super) const NOWHERE: usize = usize::MAX;
 
 /// Of how many accounts the one with the least to lose is forgotten; of more, if all of them are used up …
 const SAMPLE: usize = 8;
@@ -47,24 +35,21 @@ const DRAWS: usize = 64;
 
 impl<A: Account> Slots<A> {
     #[inline(always)]
-    pub(super) fn ask(&mut self, question: &Question<'_>, real: u64) -> Asked {
+    pub(super) fn ask(&mut self, question: &Question<'_>, real: u64, slot: &mut usize) -> Option<Answer> {
         let Question { terms, cost, .. } = question;
         let Some(index) = self.find(question.fingerprint) else {
-            return Asked {
-                slot: None,
-                answer: Some(A::default().answer(terms, real, *cost)),
-            };
+            return Some(A::default().answer(terms, real, *cost));
         };
+        *slot = index;
         let slot = &mut self.slots[index];
-        let is_late = stepped_back(slot.account.at(), real);
+        if stepped_back(slot.account.at(), real) {
+            return None;
+        }
         let answer = slot.account.answer(terms, real, *cost);
-        if answer == Answer::Refuses && !is_late {
+        if answer == Answer::Refuses {
             slot.fingerprint.set_refused(true);
         }
-        Asked {
-            slot: Some(index),
-            answer: (!is_late).then_some(answer),
-        }
+        Some(answer)
     }
 
     pub(super) fn heal(&mut self, question: &Question<'_>, real: u64) {
@@ -83,31 +68,32 @@ impl<A: Account> Slots<A> {
     }
 
     #[inline(always)]
-    pub(super) fn charge(&mut self, question: &Question<'_>, asked: Asked, real: u64) -> (Decision, u64) {
+    pub(super) fn charge(&mut self, question: &Question<'_>, asked_at: usize, real: u64, decision: &mut Decision) -> u64 {
         let Question { terms, cost, .. } = question;
-        let index = match self.find_again(question, asked) {
-            Some(index) => index,
-            None => self.open(question, real),
+        let index = match self.slots.get(asked_at) {
+            Some(slot) if slot.fingerprint.is_of(question.fingerprint) => asked_at,
+            _ => self.find_or_open(question, real),
         };
         let slot = &mut self.slots[index];
         slot.fingerprint.set_refused(false);
         let account = &mut slot.account;
         let entries_before = account.entries();
-        let decision = account.charge(terms, real, *cost);
+        account.charge(terms, real, *cost, decision);
         let (mark, entries) = (account.mark(*cost), account.entries());
         if entries != entries_before {
             question.table.count_entries(entries_before, entries);
             self.keep_to_entries(question, real);
         }
-        (decision, mark)
+        mark
     }
 
-    /// Not where it was when it was asked, if another account of the decision has been opened in the same shard since.
-    #[inline(always)]
-    fn find_again(&self, question: &Question<'_>, asked: Asked) -> Option<usize> {
-        match self.slots.get(asked.slot?) {
-            Some(slot) if slot.fingerprint.is_of(question.fingerprint) => asked.slot,
-            _ => self.find(question.fingerprint),
+    /// An account that there was not when it was asked; or was elsewhere, if another account of the decision has been opened
+    /// in the same shard since.
+    #[inline(never)]
+    fn find_or_open(&mut self, question: &Question<'_>, real: u64) -> usize {
+        match self.find(question.fingerprint) {
+            Some(index) => index,
+            None => self.open(question, real),
         }
     }
 
@@ -256,7 +242,6 @@ impl<A: Account> Slots<A> {
     }
 
     /// A slot for a new account, which the caller charges.
-    #[inline(never)]
     fn open(&mut self, question: &Question<'_>, real: u64) -> usize {
         if !question.table.admit() && !self.forget_in_exchange(question, real) {
             // Nobody here to make room. A table has so many keys to a shard that this does not happen to a full one.

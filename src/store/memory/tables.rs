@@ -25,7 +25,7 @@ const SLOTS: usize = 16;
 
 impl Tables {
     /// The table for `charge`, opened if it is the first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, charge: &Charge<'_>, bounds: &Bounds) -> &Table {
         let home = Block::home(charge);
         match self.first.slots[home].get() {

@@ -33,8 +33,8 @@ impl Reply {
             _ => Err(RedisStoreError::reply("it holds something other than whole numbers")),
         };
 
-        let mut decisions = Decisions::new();
-        let mut marks = Marks::new();
+        let mut decisions = Decisions::filled(Decision::FAILED, 0);
+        let mut marks = Marks::filled(0, 0);
         for at in (0..charges).map(|nth| HEAD + OF_CHARGE * nth) {
             let answer = match number(at)? {
                 0 => Answer::Admits,
@@ -48,7 +48,8 @@ impl Reply {
                     .with_retry_after_micros(number(at + 2)?)
                     .with_reset_after_micros(number(at + 3)?),
             );
-            marks.extend([number(at + 4)?, number(at + 5)?]);
+            marks.push(number(at + 4)?);
+            marks.push(number(at + 5)?);
         }
         Ok(Self {
             outcome: Outcome::from_parts(Timestamp::from_micros(number(0)?), decisions, marks),
