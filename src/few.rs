@@ -51,6 +51,39 @@ impl<T: Copy, const N: usize> Few<T, N> {
         if at < N { &mut self.inline[at] } else { self.spill(blank) }
     }
 
+    #[inline(always)]
+    pub(crate) fn extend_from_slice(&mut self, values: &[T]) {
+        let end = self.len + values.len();
+        match self.inline.get_mut(self.len..end) {
+            Some(room) => {
+                room.copy_from_slice(values);
+                self.len = end;
+            }
+            None => self.spill_all(values),
+        }
+    }
+
+    /// Adds the first `len` of `values`, which take less time to copy than fewer if their number is known beforehand.
+    #[inline(always)]
+    pub(crate) fn extend_from_array<const M: usize>(&mut self, values: &[T; M], len: usize) {
+        match self.inline.get_mut(self.len..).and_then(|room| room.first_chunk_mut()) {
+            Some(room) if len <= M => {
+                *room = *values;
+                self.len += len;
+            }
+            _ => self.extend_from_slice(values.get(..len).unwrap_or(values)),
+        }
+    }
+
+    #[cold]
+    fn spill_all(&mut self, values: &[T]) {
+        if self.spilled.is_empty() {
+            self.spilled.extend_from_slice(&self.inline[..self.len]);
+        }
+        self.spilled.extend_from_slice(values);
+        self.len = self.spilled.len();
+    }
+
     #[cold]
     fn spill(&mut self, blank: T) -> &mut T {
         if self.spilled.is_empty() {
@@ -93,6 +126,21 @@ mod tests {
             prop_assert_eq!(few.len(), filled);
             prop_assert!(few.iter().eq(values.iter().rev().chain([9; 10].iter()).take(filled)));
             prop_assert_eq!(&Few::<_, 4>::filled(7, filled)[..], &vec![7; filled][..]);
+        }
+
+        #[test]
+        fn it_is_extended_like_a_vec(slices in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..8), 0..6)) {
+            let mut few = Few::<_, 16>::filled(0, 0);
+            for (nth, values) in slices.iter().enumerate() {
+                let mut array = [0; 7];
+                array[..values.len()].copy_from_slice(values);
+                match nth % 3 {
+                    0 => few.extend_from_slice(values),
+                    1 => few.extend_from_array(&array, values.len()),
+                    _ => values.iter().for_each(|value| few.push(*value)),
+                }
+            }
+            prop_assert_eq!(&few[..], &slices.concat()[..]);
         }
     }
 }

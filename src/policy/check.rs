@@ -146,12 +146,15 @@ impl Policy {
             let first = self.limits.len();
             for (quota, label) in plan.quotas.iter().zip(labels) {
                 let (limit, period) = (quota.limit(), short(quota.period()));
+                let rule = format!("tier {name:?} allows {limit} per {period}");
                 self.limits.push(Arc::new(Limit {
                     tier: Arc::clone(&name),
                     quota: *quota,
                     label: Arc::clone(label),
                     quoted_label: format!("{label:?}"),
-                    rule: format!("tier {name:?} allows {limit} per {period}"),
+                    // Of printable ASCII, only these two are written otherwise.
+                    rule_in_json: rule.replace('\\', r"\\").replace('"', r#"\""#),
+                    rule,
                 }));
             }
             plans.push(first..self.limits.len());

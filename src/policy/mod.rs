@@ -63,6 +63,7 @@ pub(crate) struct Limit {
     pub(crate) quoted_label: String,
     /// What clients are told who exceed it.
     pub(crate) rule: String,
+    pub(crate) rule_in_json: String,
 }
 
 impl Policy {

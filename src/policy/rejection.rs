@@ -131,6 +131,14 @@ impl Rejection {
         self.wait
     }
 
+    /// The rule that the sentence begins with if a quota is exceeded, as JSON writes it.
+    pub(crate) fn rule_in_json(&self) -> Option<&str> {
+        match (self.reason, self.violations.first()) {
+            (Reason::QuotaExceeded, Some(first)) => Some(&first.limit.rule_in_json),
+            _ => None,
+        }
+    }
+
     /// The status of a plain HTTP response.
     #[must_use]
     pub fn status(&self) -> StatusCode {

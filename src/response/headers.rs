@@ -11,7 +11,7 @@ use crate::policy::{Limit, Policy, Rejection, Standing, Standings};
 use crate::quota::{Algorithm, Quota};
 use crate::store::Answer;
 
-use super::text::Text;
+use super::text::{Piece, Text, header};
 
 /// Which headers tell clients how they stand. `Retry-After` is not among them: every refusal that can be waited out
 /// has it.
@@ -184,6 +184,18 @@ impl Stamp {
     }
 }
 
+/// A field of four limits or so; longer ones take an allocation more.
+type Field = Text<256>;
+
+/// Before every item, and taken from the first in the end.
+const COMMA: &str = ", ";
+
+/// The field, if it has any item.
+#[inline(always)]
+fn whole(field: &Field) -> Option<HeaderValue> {
+    header(field.as_bytes().get(COMMA.len()..)?)
+}
+
 /// What is the same for every request: the limits as structured-field items.
 #[derive(Debug)]
 pub(super) struct Labels {
@@ -197,8 +209,8 @@ pub(super) struct Labels {
 struct Item {
     /// The whole item of `RateLimit-Policy`.
     policy: String,
-    /// The item of `RateLimit`, up to the number that remains …
-    remaining: String,
+    /// The item of `RateLimit` with a comma before it, up to the number that remains …
+    remaining: Piece,
     /// … and after it, where the time is always the same.
     window: Window,
 }
@@ -208,7 +220,7 @@ struct Item {
 enum Window {
     /// The window slides, or the bucket refills: all of it. (Not the time to reset: of a bucket that is nearly full it
     /// would tell a far higher rate than there is.)
-    Always(String),
+    Always(Piece),
     /// Until the window ends.
     ToReset,
 }
@@ -242,38 +254,37 @@ impl Labels {
     }
 
     fn join(&self, limits: impl Iterator<Item = usize>) -> Option<HeaderValue> {
-        let mut field = Text::default();
+        let mut field = Field::new();
         for limit in limits {
-            field.push(if field.is_empty() { "" } else { ", " });
+            field.push(COMMA);
             field.push(&self.items[limit].policy);
         }
-        field.into_header()
+        whole(&field)
     }
 
     /// `RateLimit` for some limits; nothing if there are none.
-    #[inline]
+    #[inline(always)]
     fn list<'a>(
         &self,
         standings: impl Iterator<Item = Standing<'a>>,
-        push_time: impl Fn(&Item, &Standing<'a>, &mut Text),
+        push_time: impl Fn(&Item, &Standing<'a>, &mut Field),
     ) -> Option<HeaderValue> {
-        let mut field = Text::default();
+        let mut field = Field::new();
         for standing in standings {
             let item = &self.items[standing.line().limit_number()];
-            field.push(if field.is_empty() { "" } else { ", " });
-            field.push(&item.remaining);
+            field.push_piece(&item.remaining);
             field.push_number(standing.remaining().min(MOST));
             push_time(item, &standing, &mut field);
         }
-        field.into_header()
+        whole(&field)
     }
 
     /// `t` of an admitted request.
     #[inline]
-    fn push_window(item: &Item, standing: &Standing<'_>, field: &mut Text) {
+    fn push_window(item: &Item, standing: &Standing<'_>, field: &mut Field) {
         let micros = match &item.window {
             _ if standing.remaining() == 0 => standing.decision().retry_after_micros(),
-            Window::Always(window) => return field.push(window),
+            Window::Always(window) => return field.push_piece(window),
             Window::ToReset => match standing.decision().reset_after_micros() {
                 0 => standing.quota().period_micros(),
                 reset_after => reset_after,
@@ -283,14 +294,14 @@ impl Labels {
     }
 
     /// `t` of a refused one.
-    fn push_wait(_: &Item, standing: &Standing<'_>, field: &mut Text) {
+    fn push_wait(_: &Item, standing: &Standing<'_>, field: &mut Field) {
         if standing.retry_after().is_some() {
             push_seconds(standing.decision().retry_after_micros(), field);
         }
     }
 }
 
-fn push_seconds(micros: u64, field: &mut Text) {
+fn push_seconds(micros: u64, field: &mut Field) {
     field.push(";t=");
     field.push_number(ceil_seconds(micros).clamp(1, MOST));
 }
@@ -312,7 +323,7 @@ impl Item {
         }
         Self {
             policy,
-            remaining: format!("{name};r="),
+            remaining: Piece::new(&format!("{COMMA}{name};r=")),
             window: Window::of(quota),
         }
     }
@@ -322,9 +333,12 @@ impl Window {
     fn of(quota: &Quota) -> Self {
         match quota.algorithm() {
             // In whole seconds it would tell a far lower rate than there is.
-            _ if quota.period() < Duration::from_secs(1) => Self::Always(String::new()),
+            _ if quota.period() < Duration::from_secs(1) => Self::Always(Piece::new("")),
             Algorithm::FixedWindow { .. } => Self::ToReset,
-            _ => Self::Always(format!(";t={}", ceil_seconds(quota.period_micros()).clamp(1, MOST))),
+            _ => Self::Always(Piece::new(&format!(
+                ";t={}",
+                ceil_seconds(quota.period_micros()).clamp(1, MOST)
+            ))),
         }
     }
 }

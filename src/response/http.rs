@@ -44,7 +44,7 @@ impl Responder for ProblemJson {
             ),
             Reason::CostTooHigh | Reason::MissingKey => ("about:blank", status.canonical_reason().unwrap_or_default()),
         };
-        let mut body = Text::default();
+        let mut body = Body::new();
         body.push(r#"{"type":""#);
         body.push(kind);
         body.push(r#"","title":""#);
@@ -52,7 +52,7 @@ impl Responder for ProblemJson {
         body.push(r#"","status":"#);
         body.push_number(status.as_u16().into());
         body.push(r#","detail":"#);
-        body.push_json(sentence(rejection).as_bytes());
+        push_sentence(rejection, &mut body);
         for (nth, violation) in rejection.violations().iter().enumerate() {
             body.push(if nth == 0 { r#","violated-policies":["# } else { "," });
             body.push(violation.quoted_label());
@@ -65,7 +65,7 @@ impl Responder for ProblemJson {
             body.push_number(wait.as_millis() as u64);
         }
         body.push("}");
-        response(rejection, "application/problem+json", body)
+        response(rejection, "application/problem+json", &body)
     }
 }
 
@@ -75,7 +75,7 @@ pub struct PlainText;
 
 impl Responder for PlainText {
     fn respond(&self, rejection: &Rejection, _: &Parts) -> Response<Bytes> {
-        response(rejection, "text/plain; charset=utf-8", sentence(rejection))
+        response(rejection, "text/plain; charset=utf-8", &sentence(rejection))
     }
 }
 
@@ -85,24 +85,41 @@ pub struct JsonEnvelope;
 
 impl Responder for JsonEnvelope {
     fn respond(&self, rejection: &Rejection, _: &Parts) -> Response<Bytes> {
-        let mut body = Text::default();
+        let mut body = Body::new();
         body.push(r#"{"code":"#);
         body.push_number(rejection.status().as_u16().into());
         body.push(r#","message":"#);
-        body.push_json(sentence(rejection).as_bytes());
+        push_sentence(rejection, &mut body);
         body.push(r#","data":null}"#);
-        response(rejection, "application/json", body)
+        response(rejection, "application/json", &body)
     }
 }
 
-fn sentence(rejection: &Rejection) -> Text {
-    let mut sentence = Text::default();
+/// A body that fits here takes one allocation.
+type Body = Text<512>;
+
+/// As a string of JSON. The usual one, which a flood of refusals asks for, is not written out anew each time.
+fn push_sentence(rejection: &Rejection, body: &mut Body) {
+    match (rejection.rule_in_json(), rejection.wait()) {
+        (Some(rule), Some(wait)) => {
+            body.push("\"");
+            body.push(rule);
+            body.push("; try again in ");
+            body.push_number(wait.as_millis() as u64);
+            body.push(" ms\"");
+        }
+        _ => body.push_json(sentence(rejection).as_bytes()),
+    }
+}
+
+fn sentence(rejection: &Rejection) -> Body {
+    let mut sentence = Body::new();
     let _ = write!(sentence, "{rejection}");
     sentence
 }
 
-fn response(rejection: &Rejection, content_type: &'static str, body: Text) -> Response<Bytes> {
-    let mut response = Response::new(body.into_bytes());
+fn response(rejection: &Rejection, content_type: &'static str, body: &Body) -> Response<Bytes> {
+    let mut response = Response::new(body.to_bytes());
     *response.status_mut() = rejection.status();
     response
         .headers_mut()

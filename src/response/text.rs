@@ -4,37 +4,51 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use smallvec::SmallVec;
 
-/// Bytes of a header or a body; up to 512 are held in place.
-#[derive(Default)]
-pub(super) struct Text {
-    bytes: SmallVec<[u8; 512]>,
+use crate::few::Few;
+
+/// Bytes of a header or a body; up to `N` are held in place.
+pub(super) struct Text<const N: usize> {
+    bytes: Few<u8, N>,
 }
 
-impl Text {
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+impl<const N: usize> Text<N> {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: Few::filled(0, 0),
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// In decimal.
-    pub(super) fn push_number(&mut self, mut number: u64) {
-        let mut digits = [0; 20];
-        let mut start = digits.len();
-        loop {
-            start -= 1;
-            digits[start] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
+    #[inline(always)]
+    pub(super) fn push_piece(&mut self, piece: &Piece) {
+        match &piece.long {
+            None => self.bytes.extend_from_array(&piece.short, piece.len),
+            Some(text) => self.push(text),
         }
-        self.bytes.extend_from_slice(&digits[start..]);
+    }
+
+    /// In decimal.
+    pub(super) fn push_number(&mut self, number: u64) {
+        const MOST: usize = 20;
+        let len = number.checked_ilog10().map_or(1, |log| log as usize + 1);
+        let mut digits = [b'0'; MOST];
+        let mut rest = number;
+        let mut end = len;
+        while rest >= 10 {
+            end -= 2;
+            digits[end..end + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+            rest /= 100;
+        }
+        if end > 0 {
+            digits[0] = b'0' + rest as u8;
+        }
+        self.bytes.extend_from_array(&digits, len);
     }
 
     /// As a string of JSON.
@@ -62,22 +76,93 @@ impl Text {
         &self.bytes
     }
 
-    pub(super) fn into_bytes(self) -> Bytes {
+    pub(super) fn to_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(&self.bytes)
-    }
-
-    /// None if there is nothing in it: an empty list is not sent.
-    pub(super) fn into_header(self) -> Option<HeaderValue> {
-        // Names were checked to be printable ASCII, so this cannot fail.
-        (!self.is_empty())
-            .then(|| HeaderValue::from_bytes(&self.bytes).ok())
-            .flatten()
     }
 }
 
-impl fmt::Write for Text {
+impl<const N: usize> fmt::Write for Text<N> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.push(text);
         Ok(())
+    }
+}
+
+/// Text that is pushed often.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    short: [u8; SHORT],
+    len: usize,
+    /// Where there is more of it.
+    long: Option<Box<str>>,
+}
+
+const SHORT: usize = 32;
+
+impl Piece {
+    pub(super) fn new(text: &str) -> Self {
+        let mut short = [0; SHORT];
+        let long = match short.get_mut(..text.len()) {
+            Some(room) => {
+                room.copy_from_slice(text.as_bytes());
+                None
+            }
+            None => Some(text.into()),
+        };
+        Self {
+            short,
+            len: text.len(),
+            long,
+        }
+    }
+}
+
+/// Two digits each.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < pairs.len() {
+        pairs[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
+        number += 1;
+    }
+    pairs
+};
+
+/// A field; none if there is nothing in it: an empty list is not sent.
+pub(super) fn header(text: &[u8]) -> Option<HeaderValue> {
+    // Names were checked to be printable ASCII, so this cannot fail.
+    (!text.is_empty()).then(|| HeaderValue::from_bytes(text).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_out(number: u64, shift in 0..64_u32) {
+            let mut text = Text::<64>::new();
+            text.push_number(number >> shift);
+            prop_assert_eq!(text.as_bytes(), (number >> shift).to_string().as_bytes());
+        }
+
+        #[test]
+        fn pieces_are_pushed_whole(pieces in prop::collection::vec("[a-z]{0,40}", 0..6)) {
+            let mut text = Text::<64>::new();
+            for piece in &pieces {
+                text.push_piece(&Piece::new(piece));
+            }
+            prop_assert_eq!(text.as_bytes(), pieces.concat().as_bytes());
+        }
+    }
+
+    #[test]
+    fn round_numbers_are_written_out() {
+        for number in (0..20).map(|exponent| 10_u64.pow(exponent)).flat_map(|power| [power - 1, power, power + 1]) {
+            let mut text = Text::<64>::new();
+            text.push_number(number);
+            assert_eq!(text.as_bytes(), number.to_string().as_bytes());
+        }
     }
 }
