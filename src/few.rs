@@ -63,6 +63,18 @@ impl<T: Copy, const N: usize> Few<T, N> {
         }
     }
 
+    /// Room for so many more, to be filled in place; with `blank` in it until then.
+    #[inline(always)]
+    pub(crate) fn grow(&mut self, by: usize, blank: T) -> &mut [T] {
+        let start = self.len;
+        if start + by <= N {
+            self.len += by;
+        } else {
+            self.spill_all(&vec![blank; by]);
+        }
+        &mut self[start..]
+    }
+
     /// Adds the first `len` of `values`, which take less time to copy than fewer if their number is known beforehand.
     #[inline(always)]
     pub(crate) fn extend_from_array<const M: usize>(&mut self, values: &[T; M], len: usize) {

@@ -107,18 +107,18 @@ impl<S, ReqBody> Checking<S, ReqBody> {
 }
 
 impl Config {
-    /// Admits a request, with what is to be told about it later, or refuses it.
+    /// Admits a request, and tells how it stands, or refuses it.
     #[allow(
         clippy::result_large_err,
         reason = "a refusal is as usual as an admission, and a box would cost it"
     )]
     #[inline]
-    pub(crate) fn judge(
-        &self,
-        lines: &[Line],
-        outcome: &mut Outcome,
+    pub(crate) fn judge<'a>(
+        &'a self,
+        lines: &'a [Line],
+        outcome: &'a mut Outcome,
         parts: &mut Parts,
-    ) -> Result<Option<Stamp>, Response<Bytes>> {
+    ) -> Result<Standings<'a>, Response<Bytes>> {
         outcome.complete(lines.len());
         let standings = Standings::new(&self.policy, lines, outcome);
         if !outcome.is_charged()
@@ -133,7 +133,7 @@ impl Config {
         if self.hook.is_some() || self.share_verdict {
             self.share(standings, parts);
         }
-        Ok(self.answers.stamp(standings))
+        Ok(standings)
     }
 
     #[cold]
@@ -170,11 +170,11 @@ where
                     let mut checking = *checking.take().expect("polled after it was ready");
                     let config = checking.config;
                     match config.judge(&checking.lines, &mut outcome, &mut checking.parts) {
-                        Ok(stamp) => {
+                        Ok(standings) => {
                             let request = Request::from_parts(checking.parts, checking.body);
                             State::Calling {
                                 response: checking.service.call(request),
-                                stamp,
+                                stamp: config.answers.stamp(standings),
                             }
                         }
                         Err(response) => State::Refused {
@@ -183,12 +183,10 @@ where
                     }
                 }
                 StateProjection::Calling { response, stamp } => {
-                    let response = ready!(response.poll(cx))?;
-                    let Some(stamp) = stamp.take() else {
-                        return Poll::Ready(Ok(response.map(ResponseBody::inner)));
-                    };
-                    let mut response = response.map(ResponseBody::inner);
-                    stamp.put_on(&mut response);
+                    let mut response = ready!(response.poll(cx))?.map(ResponseBody::inner);
+                    if let Some(stamp) = stamp {
+                        stamp.put_on(&mut response);
+                    }
                     return Poll::Ready(Ok(response));
                 }
                 StateProjection::Refused { response } => {

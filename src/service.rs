@@ -78,7 +78,10 @@ where
         match drawing.ask(&config.policy, |charges| self.store.charge(charges)) {
             // Left where it is: to move it would take longer than to make it.
             Asked::Now(ref mut outcome) => match config.judge(drawing.lines(), outcome, &mut parts) {
-                Ok(stamp) => ResponseFuture::calling(self.inner.call(Request::from_parts(parts, body)), stamp),
+                Ok(standings) => {
+                    let response = self.inner.call(Request::from_parts(parts, body));
+                    ResponseFuture::calling(response, config.answers.stamp(standings))
+                }
                 Err(refusal) => {
                     self.give_up_reservation();
                     ResponseFuture::refused(refusal)

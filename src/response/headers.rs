@@ -125,17 +125,19 @@ impl Headers {
         if !self.tell_anything() {
             return None;
         }
-        let mut stamp = Stamp::default();
-        if self.draft.is_some() {
-            stamp.policies = labels.policies(standings);
-            stamp.standings = labels.list(shown(standings), Labels::push_window);
-        }
-        if let Some(reset) = self.x_rate_limit {
-            stamp.tightest = shown(standings)
-                .reduce(tighter)
-                .map(|tightest| XRateLimit::of(&tightest, standings.now(), reset));
-        }
-        Some(stamp)
+        let drafted = self.draft.is_some();
+        Some(Stamp {
+            policies: if drafted { labels.policies(standings) } else { None },
+            standings: if drafted {
+                labels.list(shown(standings), Labels::push_window)
+            } else {
+                None
+            },
+            tightest: self.x_rate_limit.and_then(|reset| {
+                let tightest = shown(standings).reduce(tighter)?;
+                Some(XRateLimit::of(&tightest, standings.now(), reset))
+            }),
+        })
     }
 
     /// For a refused one.
@@ -160,7 +162,6 @@ impl Default for Headers {
 }
 
 /// What the response to an admitted request will be given.
-#[derive(Default)]
 pub(crate) struct Stamp {
     policies: Option<HeaderValue>,
     standings: Option<HeaderValue>,
@@ -168,15 +169,16 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    pub(crate) fn put_on<B>(self, response: &mut Response<B>) {
+    /// To be done once.
+    pub(crate) fn put_on<B>(&mut self, response: &mut Response<B>) {
         // A layer further in has refused it, and said all there is to say.
         if response.extensions().get::<Rejection>().is_some() {
             return;
         }
         let headers = response.headers_mut();
-        append(headers, RATE_LIMIT_POLICY, self.policies);
-        append(headers, RATE_LIMIT, self.standings);
-        if let Some(tightest) = self.tightest
+        append(headers, RATE_LIMIT_POLICY, self.policies.take());
+        append(headers, RATE_LIMIT, self.standings.take());
+        if let Some(tightest) = self.tightest.take()
             && !tightest.is_looser_than_told(headers)
         {
             tightest.insert(headers);

@@ -35,20 +35,16 @@ impl<const N: usize> Text<N> {
 
     /// In decimal.
     pub(super) fn push_number(&mut self, number: u64) {
-        const MOST: usize = 20;
         let len = number.checked_ilog10().map_or(1, |log| log as usize + 1);
-        let mut digits = [b'0'; MOST];
         let mut rest = number;
-        let mut end = len;
-        while rest >= 10 {
-            end -= 2;
-            digits[end..end + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        let digits = self.bytes.grow(len, b'0');
+        for pair in digits.rchunks_exact_mut(2) {
+            pair.copy_from_slice(&PAIRS[(rest % 100) as usize]);
             rest /= 100;
         }
-        if end > 0 {
+        if len % 2 == 1 {
             digits[0] = b'0' + rest as u8;
         }
-        self.bytes.extend_from_array(&digits, len);
     }
 
     /// As a string of JSON.
