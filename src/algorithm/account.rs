@@ -23,11 +23,11 @@ pub(crate) trait Account: Default + Send {
     /// [`Answer::Admits`], [`Answer::Refuses`] or [`Answer::NeverFits`]; a cost of 0 is always admitted.
     fn answer(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Answer;
 
-    /// The decision where nothing is charged.
-    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision;
+    /// The decision where nothing is charged. It is made in its place: moved there, it would be read before the processor
+    /// has written it.
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision);
 
-    /// Charges `cost`, which `answer` has just admitted. The decision is made in its place: moved there, it would be read
-    /// before the processor has written it.
+    /// Charges `cost`, which `answer` has just admitted.
     fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision);
 
     /// What `give_back` needs to know of a charge of `cost` just made.
@@ -45,6 +45,13 @@ pub(crate) trait Account: Default + Send {
 
     /// From when on the account cannot be told from a new one.
     fn reset_at(&self, terms: &Terms<'_>) -> u64;
+
+    /// How it stands, for those who keep no list of decisions.
+    fn standing(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let mut decision = Decision::FAILED;
+        self.look(terms, real, cost, &mut decision);
+        decision
+    }
 
     /// The phase of its refills, kept by accounts that are refilled in steps.
     #[inline]

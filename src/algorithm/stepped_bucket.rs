@@ -29,8 +29,8 @@ impl Account for SteppedBucket {
     }
 
     #[inline]
-    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        self.bucket.look(terms, real, cost)
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
+        self.bucket.look(terms, real, cost, decision);
     }
 
     #[inline]

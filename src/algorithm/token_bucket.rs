@@ -60,12 +60,12 @@ impl Account for TokenBucket {
         admits(debt, rate, cost)
     }
 
-    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
-        let reading = self.read(terms, real);
-        Decision::new(admits(reading.debt, terms.quota.rate(), cost))
-            .with_remaining(terms.quota.rate().remaining(reading.debt))
-            .with_retry_after_micros(reading.retry_after(terms, real, cost))
-            .with_reset_after_micros(self.reset_after(terms, real))
+    #[inline(always)]
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
+        match terms.quota.rate() {
+            rate if rate.is_plain => *decision = self.look_plain(terms, real, cost),
+            _ => *decision = self.look_any(terms, real, cost),
+        }
     }
 
     #[inline(always)]
@@ -133,6 +133,22 @@ impl TokenBucket {
     }
 
     #[inline(always)]
+    fn look_plain(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let rate = terms.quota.rate();
+        let now = real.max(self.at);
+        let debt = self.debt(rate, now);
+        let answer = admits(debt, rate, cost);
+        let retry_after = match answer {
+            Answer::Refuses => self.whole - (rate.cap - cost * rate.p) - real,
+            _ => 0,
+        };
+        Decision::new(answer)
+            .with_remaining(rate.remaining(debt))
+            .with_retry_after_micros(retry_after)
+            .with_reset_after_micros(self.reset_after(terms, real))
+    }
+
+    #[inline(always)]
     fn charge_plain(&mut self, rate: &Rate, real: u64, cost: u64) -> Decision {
         let now = real.max(self.at);
         let charged = cost.saturating_mul(rate.p);
@@ -150,6 +166,15 @@ impl TokenBucket {
 
 /// Any case.
 impl TokenBucket {
+    #[inline(never)]
+    fn look_any(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+        let reading = self.read(terms, real);
+        Decision::new(admits(reading.debt, terms.quota.rate(), cost))
+            .with_remaining(terms.quota.rate().remaining(reading.debt))
+            .with_retry_after_micros(reading.retry_after(terms, real, cost))
+            .with_reset_after_micros(self.reset_after(terms, real))
+    }
+
     fn read(&self, terms: &Terms<'_>, real: u64) -> Reading {
         let rate = terms.quota.rate();
         let now = real.max(self.at);

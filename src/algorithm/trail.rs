@@ -68,12 +68,12 @@ impl Account for Trail {
         self.read(terms, real).admits(terms, cost)
     }
 
-    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
         let reading = self.read(terms, real);
-        Decision::new(reading.admits(terms, cost))
+        *decision = Decision::new(reading.admits(terms, cost))
             .with_remaining(terms.quota.limit().saturating_sub(reading.count))
             .with_retry_after_micros(self.retry_after(&reading, terms, real, cost))
-            .with_reset_after_micros(self.reset_after(terms, real))
+            .with_reset_after_micros(self.reset_after(terms, real));
     }
 
     fn charge(&mut self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {

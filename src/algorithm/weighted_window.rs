@@ -40,12 +40,12 @@ impl Account for WeightedWindow {
     }
 
     #[inline]
-    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64) -> Decision {
+    fn look(&self, terms: &Terms<'_>, real: u64, cost: u64, decision: &mut Decision) {
         let reading = self.read(terms, real);
-        Decision::new(reading.admits(terms, cost))
+        *decision = Decision::new(reading.admits(terms, cost))
             .with_remaining(reading.remaining(terms))
             .with_retry_after_micros(reading.retry_after(terms, real, cost))
-            .with_reset_after_micros(self.reset_after(terms, real))
+            .with_reset_after_micros(self.reset_after(terms, real));
     }
 
     #[inline]

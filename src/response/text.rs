@@ -140,7 +140,7 @@ mod tests {
         fn numbers_are_written_out(number: u64, shift in 0..64_u32) {
             let mut text = Text::<64>::new();
             text.push_number(number >> shift);
-            prop_assert_eq!(text.as_bytes(), (number >> shift).to_string().as_bytes());
+            prop_assert_eq!(text.as_bytes().to_vec(), (number >> shift).to_string().into_bytes());
         }
 
         #[test]
@@ -149,7 +149,7 @@ mod tests {
             for piece in &pieces {
                 text.push_piece(&Piece::new(piece));
             }
-            prop_assert_eq!(text.as_bytes(), pieces.concat().as_bytes());
+            prop_assert_eq!(text.as_bytes().to_vec(), pieces.concat().into_bytes());
         }
     }
 

@@ -53,13 +53,11 @@ impl MemoryStore {
         for nth in 0..steps.len() {
             let (question, shard, slot) = at(steps, nth);
             let decision = &mut answers.decisions[question.place];
-            let mark = if verdict == Verdict::Admits && question.cost > 0 {
-                shard.charge(question, *slot, now.as_micros(), decision)
+            if verdict == Verdict::Admits && question.cost > 0 {
+                answers.marks[2 * question.place] = shard.charge(question, *slot, now.as_micros(), decision);
             } else {
-                *decision = shard.look(question, now.as_micros(), question.cost);
-                0
-            };
-            answers.marks[2 * question.place] = mark;
+                shard.look(question, *slot, now.as_micros(), decision);
+            }
             answers.marks[2 * question.place + 1] = shard.generation();
         }
     }

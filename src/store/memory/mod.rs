@@ -237,7 +237,7 @@ impl Store for MemoryStore {
             {
                 shard.give_back(&question, real, *mark);
             }
-            outcome.answers().decisions[nth] = shard.look(&question, real, 0);
+            outcome.answers().decisions[nth] = shard.standing(&question, real);
         }
         Asked::Now(outcome)
     }

@@ -64,9 +64,23 @@ impl Shard {
         whichever!(self, slots => slots.generation())
     }
 
-    /// The decision where nothing is charged.
-    pub(super) fn look(&self, question: &Question<'_>, real: u64, cost: u64) -> Decision {
-        whichever!(self, slots => slots.look(question, real, cost))
+    /// The decision where nothing is charged to an account that was in `slot` when it was asked.
+    #[inline(always)]
+    pub(super) fn look(&self, question: &Question<'_>, slot: usize, real: u64, decision: &mut Decision) {
+        match self {
+            Self::TokenBucket(slots) => slots.look(question, slot, real, decision),
+            other => other.look_other(question, slot, real, decision),
+        }
+    }
+
+    #[inline(never)]
+    fn look_other(&self, question: &Question<'_>, slot: usize, real: u64, decision: &mut Decision) {
+        whichever!(self, slots => slots.look(question, slot, real, decision));
+    }
+
+    /// How the account stands, whatever the question costs.
+    pub(super) fn standing(&self, question: &Question<'_>, real: u64) -> Decision {
+        whichever!(self, slots => slots.standing(question, real))
     }
 
     /// Charges the account, which was in `slot` when it was asked, opening it if there is none; tells what giving back

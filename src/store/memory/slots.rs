@@ -60,19 +60,29 @@ impl<A: Account> Slots<A> {
         }
     }
 
-    pub(super) fn look(&self, question: &Question<'_>, real: u64, cost: u64) -> Decision {
+    #[inline(always)]
+    pub(super) fn look(&self, question: &Question<'_>, asked_at: usize, real: u64, decision: &mut Decision) {
+        let Question { terms, cost, .. } = question;
+        match self.find_again(question, asked_at) {
+            Some(index) => self.slots[index].account.look(terms, real, *cost, decision),
+            None => A::default().look(terms, real, *cost, decision),
+        }
+    }
+
+    /// How the account stands, whatever the question costs.
+    pub(super) fn standing(&self, question: &Question<'_>, real: u64) -> Decision {
         match self.find(question.fingerprint) {
-            Some(index) => self.slots[index].account.look(&question.terms, real, cost),
-            None => A::default().look(&question.terms, real, cost),
+            Some(index) => self.slots[index].account.standing(&question.terms, real, 0),
+            None => A::default().standing(&question.terms, real, 0),
         }
     }
 
     #[inline(always)]
     pub(super) fn charge(&mut self, question: &Question<'_>, asked_at: usize, real: u64, decision: &mut Decision) -> u64 {
         let Question { terms, cost, .. } = question;
-        let index = match self.slots.get(asked_at) {
-            Some(slot) if slot.fingerprint.is_of(question.fingerprint) => asked_at,
-            _ => self.find_or_open(question, real),
+        let index = match self.find_again(question, asked_at) {
+            Some(index) => index,
+            None => self.open(question, real),
         };
         let slot = &mut self.slots[index];
         slot.fingerprint.set_refused(false);
@@ -87,13 +97,12 @@ impl<A: Account> Slots<A> {
         mark
     }
 
-    /// An account that there was not when it was asked; or was elsewhere, if another account of the decision has been opened
-    /// in the same shard since.
-    #[inline(never)]
-    fn find_or_open(&mut self, question: &Question<'_>, real: u64) -> usize {
-        match self.find(question.fingerprint) {
-            Some(index) => index,
-            None => self.open(question, real),
+    /// Not where it was when it was asked, if another account of the decision has been opened in the same shard since.
+    #[inline(always)]
+    fn find_again(&self, question: &Question<'_>, asked_at: usize) -> Option<usize> {
+        match self.slots.get(asked_at) {
+            Some(slot) if slot.fingerprint.is_of(question.fingerprint) => Some(asked_at),
+            _ => self.find(question.fingerprint),
         }
     }
 
@@ -157,7 +166,7 @@ impl<A: Account> Slots<A> {
         };
         let account = &mut self.slots[index].account;
         if keeps_less {
-            if account.look(terms, real, 0).remaining() <= remaining {
+            if account.standing(terms, real, 0).remaining() <= remaining {
                 return;
             }
         }
@@ -242,6 +251,7 @@ impl<A: Account> Slots<A> {
     }
 
     /// A slot for a new account, which the caller charges.
+    #[inline(never)]
     fn open(&mut self, question: &Question<'_>, real: u64) -> usize {
         if !question.table.admit() && !self.forget_in_exchange(question, real) {
             // Nobody here to make room. A table has so many keys to a shard that this does not happen to a full one.
@@ -374,7 +384,7 @@ impl<A: Account> Slot<A> {
     /// so what it has refused counts too.
     fn loss(&self, question: &Question<'_>, real: u64) -> Loss {
         let terms = question.terms.of(&self.account);
-        let decision = self.account.look(&terms, real, 1);
+        let decision = self.account.standing(&terms, real, 1);
         let reset_after = self.account.reset_at(&terms).saturating_sub(real);
         let standing = match decision.answer() {
             _ if reset_after == 0 => Standing::HasSomethingLeft,
