@@ -1,4 +1,4 @@
-//! What an admitted request costs the heap: nothing.
+//! What a request costs the heap: nothing, if it is admitted and no headers are sent.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use http::{HeaderValue, Request, Response};
 use tower::{Layer as _, Service};
 use tower_throttle::clock::ManualClock;
 use tower_throttle::store::{Charge, MemoryStore, Store as _, TierId};
-use tower_throttle::{Global, Header, Headers, PeerIp, Quota, RateLimitLayer, Routes, Tier};
+use tower_throttle::{Global, Header, Headers, KeyExtractor, PeerIp, Quota, RateLimit, RateLimitLayer, Routes, Tier};
 
 struct Counting;
 
@@ -86,27 +86,60 @@ fn tiers() -> Vec<Tier> {
     ]
 }
 
+fn ask(service: &mut RateLimit<NoOp>, request: Request<()>, expected: u16) {
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(service.poll_ready(&mut context).is_ready());
+    match pin!(service.call(request)).poll(&mut context) {
+        Poll::Ready(Ok(response)) => assert_eq!(response.status().as_u16(), expected),
+        Poll::Ready(Err(never)) => match never {},
+        Poll::Pending => panic!("not at once"),
+    }
+}
+
 /// Allocations of one request that was asked for before, as often as not to matter.
 fn cost(layer: &RateLimitLayer, expected: u16) -> usize {
     let mut service = layer.layer(NoOp);
-    let mut ask = |request| {
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(service.poll_ready(&mut context).is_ready());
-        match pin!(service.call(request)).poll(&mut context) {
-            Poll::Ready(Ok(response)) => assert_eq!(response.status().as_u16(), expected),
-            Poll::Ready(Err(never)) => match never {},
-            Poll::Pending => panic!("not at once"),
-        }
-    };
-    (0..100).for_each(|_| ask(request()));
+    (0..100).for_each(|_| ask(&mut service, request(), expected));
     let request = request();
-    allocations(|| ask(request))
+    allocations(|| ask(&mut service, request, expected))
 }
 
 #[test]
 fn an_admission_without_headers_allocates_nothing() {
     let layer = RateLimitLayer::new(tiers()).headers(Headers::none());
     assert_eq!(cost(&layer, 200), 0);
+}
+
+/// What the header map itself grows by, and two more: the text of `RateLimit`, and one to spare.
+#[test]
+fn an_admission_with_headers_allocates_two_more_than_its_header_map() {
+    let map = allocations(|| {
+        let mut headers = http::HeaderMap::new();
+        headers.append(http::HeaderName::from_static("ratelimit"), HeaderValue::from_static("1"));
+        headers.append(http::HeaderName::from_static("ratelimit-policy"), HeaderValue::from_static("1"));
+    });
+    let cost = cost(&RateLimitLayer::new(tiers()), 200);
+    println!("an admission with headers: {cost} allocations, {map} of them by the header map");
+    assert!(cost <= map + 2, "{cost} allocations, {map} of them by the header map");
+}
+
+/// By the first tier or the last: body, extension and headers.
+#[test]
+fn a_refusal_allocates_six_times() {
+    let hour = Duration::from_secs(3_600);
+    let nothing_left = Quota::new(1, hour);
+    for refusing in 0..tiers().len() {
+        let mut tiers = tiers();
+        let tier = |key: Box<dyn KeyExtractor>| Tier::new("refusing", key, nothing_left);
+        tiers.insert(refusing, tier(Box::new(Header::new("x-user-id"))));
+        tiers.remove(refusing + 1);
+        let layer = RateLimitLayer::new(tiers);
+        let mut service = layer.layer(NoOp);
+        ask(&mut service, request(), 200);
+        let cost = cost(&layer, 429);
+        println!("a refusal by tier {refusing}: {cost} allocations");
+        assert!(cost <= 6, "{cost} allocations");
+    }
 }
 
 #[test]

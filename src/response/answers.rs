@@ -11,14 +11,15 @@ use http::{HeaderValue, Response};
 use crate::policy::{Policy, Rejection, Standings};
 
 use super::grpc::Grpc;
-use super::headers::{Headers, Labels, Stamp};
-use super::http::ProblemJson;
+use super::headers::{Headers, Labels, Stamp, without_comma};
+use super::http::{Body, ProblemJson};
 use super::responder::Responder;
 
 /// Answers refused requests, and stamps the responses to admitted ones.
 #[derive(Clone)]
 pub(crate) struct Answers {
-    responder: Arc<dyn Responder>,
+    /// None for [`ProblemJson`].
+    responder: Option<Arc<dyn Responder>>,
     headers: Headers,
     labels: Arc<Labels>,
 }
@@ -26,7 +27,7 @@ pub(crate) struct Answers {
 impl Answers {
     pub(crate) fn new(policy: &Policy) -> Self {
         Self {
-            responder: Arc::new(ProblemJson),
+            responder: None,
             headers: Headers::default(),
             labels: Arc::new(Labels::new(policy)),
         }
@@ -37,7 +38,7 @@ impl Answers {
     }
 
     pub(crate) fn set_responder(&mut self, responder: impl Responder) {
-        self.responder = Arc::new(responder);
+        self.responder = Some(Arc::new(responder));
     }
 
     /// Answers the request of which `parts` is the head; `standings` are there if the store was asked.
@@ -48,20 +49,27 @@ impl Answers {
         parts: &Parts,
     ) -> Response<Bytes> {
         // Only the form of the answer depends on what the client says it speaks, never whom it is charged to.
-        let mut response = match Grpc::of(&parts.headers) {
-            Some(grpc) => grpc.refuse(&rejection),
-            None => self.responder.respond(&rejection, parts),
+        let grpc = Grpc::of(&parts.headers);
+        let texts = Texts::new(self, &rejection, standings, grpc.is_none());
+        let mut response = match (grpc, &self.responder) {
+            (Some(grpc), _) => grpc.refuse(&rejection),
+            (None, Some(responder)) => responder.respond(&rejection, parts),
+            (None, None) => ProblemJson::response(&rejection, texts.body),
         };
         let headers = response.headers_mut();
         headers
             .entry(CACHE_CONTROL)
             .or_insert(HeaderValue::from_static("no-store"));
         if let Some(wait) = rejection.wait() {
-            headers.insert(RETRY_AFTER, seconds(wait));
+            // Digits, and so always a value.
+            if let Some(retry_after) = texts.retry_after {
+                headers.insert(RETRY_AFTER, retry_after);
+            }
             self.headers.tell_wait(wait, headers);
         }
         if let Some(standings) = standings {
-            self.headers.tell_refusal(standings, &self.labels, headers);
+            self.headers
+                .tell_refusal(standings, texts.violations, &self.labels, headers);
         }
         response.extensions_mut().insert(rejection);
         response
@@ -74,58 +82,42 @@ impl Answers {
     }
 }
 
-/// Whole seconds, rounded up; of up to an hour without an allocation.
-fn seconds(wait: Duration) -> HeaderValue {
-    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    let known = usize::try_from(seconds).ok().and_then(|seconds| SECONDS.get(seconds));
-    let text = known.map(|digits| {
-        let zeros = digits.iter().take(3).take_while(|digit| **digit == b'0').count();
-        &digits[zeros..]
-    });
-    text.and_then(|text| HeaderValue::from_maybe_shared(Bytes::from_static(text)).ok())
-        .unwrap_or_else(|| HeaderValue::from(seconds))
+/// What is written for one refusal, in one allocation: it is most of what a flood of refusals costs.
+struct Texts {
+    /// Empty unless it is the usual one.
+    body: Bytes,
+    /// `RateLimit`.
+    violations: Option<HeaderValue>,
+    retry_after: Option<HeaderValue>,
 }
 
-/// Four digits each.
-static SECONDS: [[u8; 4]; 3_601] = {
-    let mut seconds = [[b'0'; 4]; 3_601];
-    let mut number = 0;
-    while number < seconds.len() {
-        let mut rest = number;
-        let mut place = 4;
-        while place > 0 {
-            place -= 1;
-            seconds[number][place] += (rest % 10) as u8;
-            rest /= 10;
+impl Texts {
+    fn new(answers: &Answers, rejection: &Rejection, standings: Option<Standings<'_>>, is_http: bool) -> Self {
+        let mut text = Body::new();
+        if is_http && answers.responder.is_none() {
+            ProblemJson::push(rejection, &mut text);
         }
-        number += 1;
-    }
-    seconds
-};
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_are_written_out() {
-        for number in [
-            0,
-            1,
-            9,
-            10,
-            99,
-            100,
-            999,
-            1_000,
-            3_599,
-            3_600,
-            3_601,
-            10_000,
-            u64::MAX / 2,
-        ] {
-            assert_eq!(seconds(Duration::from_secs(number)), number.to_string());
+        let body = text.as_bytes().len();
+        if let Some(standings) = standings {
+            answers
+                .headers
+                .push_violations(standings, &answers.labels, &mut text);
         }
-        assert_eq!(seconds(Duration::from_millis(1_001)), "2");
+        let fields = text.as_bytes().len();
+        if let Some(wait) = rejection.wait() {
+            text.push_number(seconds(wait));
+        }
+        let text = text.into_shared();
+        let field = |bytes: &[u8]| HeaderValue::from_maybe_shared(text.slice_ref(bytes)).ok();
+        Self {
+            body: text.slice(..body),
+            violations: without_comma(&text[body..fields]).and_then(field),
+            retry_after: field(&text[fields..]),
+        }
     }
+}
+
+/// Whole seconds, rounded up.
+const fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + (wait.subsec_nanos() > 0) as u64
 }

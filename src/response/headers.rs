@@ -125,14 +125,13 @@ impl Headers {
         if !self.tell_anything() {
             return None;
         }
-        let drafted = self.draft.is_some();
+        let (policies, standings_told) = match self.draft {
+            Some(Draft::V11) => labels.tell(standings),
+            None => (None, None),
+        };
         Some(Stamp {
-            policies: if drafted { labels.policies(standings) } else { None },
-            standings: if drafted {
-                labels.list(shown(standings), Labels::push_window)
-            } else {
-                None
-            },
+            policies,
+            standings: standings_told,
             tightest: self.x_rate_limit.and_then(|reset| {
                 let tightest = shown(standings).reduce(tighter)?;
                 Some(XRateLimit::of(&tightest, standings.now(), reset))
@@ -140,17 +139,29 @@ impl Headers {
         })
     }
 
-    /// For a refused one.
-    pub(super) fn tell_refusal(&self, standings: Standings<'_>, labels: &Labels, headers: &mut HeaderMap) {
-        let mut violated = shown(standings).filter(|standing| standing.answer() != Answer::Admits);
+    /// For a refused one: all but `RateLimit`, which is `violations`.
+    pub(super) fn tell_refusal(
+        &self,
+        standings: Standings<'_>,
+        violations: Option<HeaderValue>,
+        labels: &Labels,
+        headers: &mut HeaderMap,
+    ) {
         if self.draft.is_some() {
             append(headers, RATE_LIMIT_POLICY, labels.policies(standings));
-            append(headers, RATE_LIMIT, labels.list(violated.clone(), Labels::push_wait));
+            append(headers, RATE_LIMIT, violations);
         }
         if let Some(reset) = self.x_rate_limit
-            && let Some(first) = violated.next()
+            && let Some(first) = violated(standings).next()
         {
             XRateLimit::of(&first, standings.now(), reset).insert(headers);
+        }
+    }
+
+    /// Adds what `RateLimit` says of a refused request, each item with a comma before it; nothing if it is not sent.
+    pub(super) fn push_violations<const N: usize>(&self, standings: Standings<'_>, labels: &Labels, text: &mut Text<N>) {
+        if self.draft.is_some() {
+            violated(standings).for_each(|standing| labels.push_violation(&standing, text));
         }
     }
 }
@@ -192,10 +203,9 @@ type Field = Text<256>;
 /// Before every item, and taken from the first in the end.
 const COMMA: &str = ", ";
 
-/// The field, if it has any item.
-#[inline(always)]
-fn whole(field: &Field) -> Option<HeaderValue> {
-    header(field.as_bytes().get(COMMA.len()..)?)
+/// The list without the comma before its first item; none if it has none.
+pub(super) fn without_comma(items: &[u8]) -> Option<&[u8]> {
+    items.get(COMMA.len()..)
 }
 
 /// What is the same for every request: the limits as structured-field items.
@@ -245,6 +255,27 @@ impl Labels {
         labels
     }
 
+    /// The policies that an admitted request was under, and how it stands with each; in one walk, as every request
+    /// takes it.
+    #[inline]
+    fn tell(&self, standings: Standings<'_>) -> (Option<HeaderValue>, Option<HeaderValue>) {
+        let mut field = Field::new();
+        let mut usual = self.usual.as_ref().map_or(&[][..], |usual| &usual.limits).iter();
+        let mut is_usual = true;
+        for standing in standings.iter().filter(Standing::is_named) {
+            is_usual &= usual.next() == Some(&standing.line().limit_number());
+            if standing.is_shown() {
+                self.push_standing(&standing, &mut field);
+            }
+        }
+        is_usual &= usual.next().is_none();
+        let policies = match &self.usual {
+            Some(usual) if is_usual => Some(usual.field.clone()),
+            _ => self.policies(standings),
+        };
+        (policies, without_comma(field.as_bytes()).and_then(header))
+    }
+
     /// The policies that the request was under; nothing if none is shown.
     fn policies(&self, standings: Standings<'_>) -> Option<HeaderValue> {
         let named = standings.iter().filter(Standing::is_named);
@@ -261,51 +292,45 @@ impl Labels {
             field.push(COMMA);
             field.push(&self.items[limit].policy);
         }
-        whole(&field)
+        without_comma(field.as_bytes()).and_then(header)
     }
 
-    /// `RateLimit` for some limits; nothing if there are none.
+    /// An item of `RateLimit`, up to its time.
     #[inline(always)]
-    fn list<'a>(
-        &self,
-        standings: impl Iterator<Item = Standing<'a>>,
-        push_time: impl Fn(&Item, &Standing<'a>, &mut Field),
-    ) -> Option<HeaderValue> {
-        let mut field = Field::new();
-        for standing in standings {
-            let item = &self.items[standing.line().limit_number()];
-            field.push_piece(&item.remaining);
-            field.push_number(standing.remaining().min(MOST));
-            push_time(item, &standing, &mut field);
-        }
-        whole(&field)
+    fn push_remaining<const N: usize>(&self, standing: &Standing<'_>, text: &mut Text<N>) -> &Item {
+        let item = &self.items[standing.line().limit_number()];
+        text.push_piece(&item.remaining);
+        text.push_number(standing.remaining().min(MOST));
+        item
     }
 
-    /// `t` of an admitted request.
-    #[inline]
-    fn push_window(item: &Item, standing: &Standing<'_>, field: &mut Field) {
+    /// One of an admitted request.
+    #[inline(always)]
+    fn push_standing<const N: usize>(&self, standing: &Standing<'_>, text: &mut Text<N>) {
+        let item = self.push_remaining(standing, text);
         let micros = match &item.window {
             _ if standing.remaining() == 0 => standing.decision().retry_after_micros(),
-            Window::Always(window) => return field.push_piece(window),
+            Window::Always(window) => return text.push_piece(window),
             Window::ToReset => match standing.decision().reset_after_micros() {
                 0 => standing.quota().period_micros(),
                 reset_after => reset_after,
             },
         };
-        push_seconds(micros, field);
+        push_seconds(micros, text);
     }
 
-    /// `t` of a refused one.
-    fn push_wait(_: &Item, standing: &Standing<'_>, field: &mut Field) {
+    /// One of a refused request.
+    fn push_violation<const N: usize>(&self, standing: &Standing<'_>, text: &mut Text<N>) {
+        self.push_remaining(standing, text);
         if standing.retry_after().is_some() {
-            push_seconds(standing.decision().retry_after_micros(), field);
+            push_seconds(standing.decision().retry_after_micros(), text);
         }
     }
 }
 
-fn push_seconds(micros: u64, field: &mut Field) {
-    field.push(";t=");
-    field.push_number(ceil_seconds(micros).clamp(1, MOST));
+fn push_seconds<const N: usize>(micros: u64, text: &mut Text<N>) {
+    text.push(";t=");
+    text.push_number(ceil_seconds(micros).clamp(1, MOST));
 }
 
 impl Item {
@@ -356,6 +381,10 @@ fn quota_per_seconds(quota: &Quota) -> (u64, Option<u64>) {
     } else {
         (limit.min(MOST), None)
     }
+}
+
+fn violated(standings: Standings<'_>) -> impl Iterator<Item = Standing<'_>> {
+    shown(standings).filter(|standing| standing.answer() != Answer::Admits)
 }
 
 fn shown(standings: Standings<'_>) -> impl Iterator<Item = Standing<'_>> + Clone {

@@ -32,6 +32,18 @@ pub struct ProblemJson;
 
 impl Responder for ProblemJson {
     fn respond(&self, rejection: &Rejection, _: &Parts) -> Response<Bytes> {
+        let mut body = Body::new();
+        Self::push(rejection, &mut body);
+        Self::response(rejection, body.to_bytes())
+    }
+}
+
+impl ProblemJson {
+    pub(super) fn response(rejection: &Rejection, body: Bytes) -> Response<Bytes> {
+        response(rejection, "application/problem+json", body)
+    }
+
+    pub(super) fn push(rejection: &Rejection, body: &mut Body) {
         let status = rejection.status();
         let (kind, title) = match rejection.reason() {
             Reason::QuotaExceeded => (
@@ -44,7 +56,6 @@ impl Responder for ProblemJson {
             ),
             Reason::CostTooHigh | Reason::MissingKey => ("about:blank", status.canonical_reason().unwrap_or_default()),
         };
-        let mut body = Body::new();
         body.push(r#"{"type":""#);
         body.push(kind);
         body.push(r#"","title":""#);
@@ -52,7 +63,7 @@ impl Responder for ProblemJson {
         body.push(r#"","status":"#);
         body.push_number(status.as_u16().into());
         body.push(r#","detail":"#);
-        push_sentence(rejection, &mut body);
+        push_sentence(rejection, body);
         for (nth, violation) in rejection.violations().iter().enumerate() {
             body.push(if nth == 0 { r#","violated-policies":["# } else { "," });
             body.push(violation.quoted_label());
@@ -65,7 +76,6 @@ impl Responder for ProblemJson {
             body.push_number(wait.as_millis() as u64);
         }
         body.push("}");
-        response(rejection, "application/problem+json", &body)
     }
 }
 
@@ -75,7 +85,7 @@ pub struct PlainText;
 
 impl Responder for PlainText {
     fn respond(&self, rejection: &Rejection, _: &Parts) -> Response<Bytes> {
-        response(rejection, "text/plain; charset=utf-8", &sentence(rejection))
+        response(rejection, "text/plain; charset=utf-8", sentence(rejection).to_bytes())
     }
 }
 
@@ -91,12 +101,12 @@ impl Responder for JsonEnvelope {
         body.push(r#","message":"#);
         push_sentence(rejection, &mut body);
         body.push(r#","data":null}"#);
-        response(rejection, "application/json", &body)
+        response(rejection, "application/json", body.to_bytes())
     }
 }
 
 /// A body that fits here takes one allocation.
-type Body = Text<512>;
+pub(super) type Body = Text<512>;
 
 /// As a string of JSON. The usual one, which a flood of refusals asks for, is not written out anew each time.
 fn push_sentence(rejection: &Rejection, body: &mut Body) {
@@ -118,8 +128,8 @@ fn sentence(rejection: &Rejection) -> Body {
     sentence
 }
 
-fn response(rejection: &Rejection, content_type: &'static str, body: &Body) -> Response<Bytes> {
-    let mut response = Response::new(body.to_bytes());
+fn response(rejection: &Rejection, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
     *response.status_mut() = rejection.status();
     response
         .headers_mut()

@@ -75,6 +75,17 @@ impl<const N: usize> Text<N> {
     pub(super) fn to_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(&self.bytes)
     }
+
+    /// To be cut into pieces that share its one allocation. It takes more room, and is meant for what lives briefly.
+    pub(super) fn into_shared(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl<const N: usize> AsRef<[u8]> for Text<N> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl<const N: usize> fmt::Write for Text<N> {
@@ -124,10 +135,9 @@ static PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// A field; none if there is nothing in it: an empty list is not sent.
+/// A field. Names were checked to be printable ASCII, so there always is one.
 pub(super) fn header(text: &[u8]) -> Option<HeaderValue> {
-    // Names were checked to be printable ASCII, so this cannot fail.
-    (!text.is_empty()).then(|| HeaderValue::from_bytes(text).ok()).flatten()
+    HeaderValue::from_bytes(text).ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A decision on several accounts, all or nothing: all of them are locked, then asked, then charged.
 
-use spin::mutex::SpinMutexGuard as MutexGuard;
+use std::sync::MutexGuard;
 
 use crate::clock::Timestamp;
 use crate::store::{Answer, Outcome};

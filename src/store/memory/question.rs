@@ -1,6 +1,6 @@
 //! What is asked of one account.
 
-use spin::mutex::SpinMutexGuard as MutexGuard;
+use std::sync::{MutexGuard, PoisonError};
 
 use crate::algorithm::Terms;
 
@@ -24,6 +24,6 @@ pub(super) struct Question<'a> {
 impl<'a> Question<'a> {
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'a, Shard> {
-        self.shard.lock()
+        self.shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

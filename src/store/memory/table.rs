@@ -1,6 +1,6 @@
 //! The accounts of one quota of one tier.
 
-use spin::mutex::SpinMutex as Mutex;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::quota::{Algorithm, Quota};
@@ -149,7 +149,7 @@ impl Table {
         (0..TRIES).any(|nth| {
             let shard = self.place(random::scrambled(lot.wrapping_add(nth.wrapping_mul(random::STEP))));
             let shard = &self.shards[shard];
-            shard.try_lock().is_some_and(|mut shard| shard.forget_one(question, real))
+            shard.try_lock().is_ok_and(|mut shard| shard.forget_one(question, real))
         })
     }
 
