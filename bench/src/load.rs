@@ -1,5 +1,6 @@
 //! Requests, and how long a service takes for them.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -15,12 +16,32 @@ use tower::Service;
 const BATCH: usize = 100;
 /// Batches that a time is the sum of.
 const BATCHES: usize = 20;
+/// What a thread asks in all.
+pub(crate) const REQUESTS: usize = BATCH * BATCHES;
 
 /// Who asks, and over how many threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) users: u64,
     pub(crate) threads: usize,
+}
+
+impl Load {
+    pub(crate) const fn new(users: u64, threads: usize) -> Self {
+        Self { users, threads }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let users = match self.users {
+            1 => "1 user",
+            1_000 => "1,000 users",
+            1_000_000 => "1 million",
+            _ => "users",
+        };
+        write!(f, "{users}, {} thr.", self.threads)
+    }
 }
 
 pub(crate) fn request(user: u64) -> Request<()> {
@@ -78,7 +99,7 @@ where
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).max()
     });
-    slowest.unwrap_or_default().as_secs_f64() * 1e9 / (BATCHES * BATCH) as f64
+    slowest.unwrap_or_default().as_secs_f64() * 1e9 / REQUESTS as f64
 }
 
 /// Lets threads go on together, without the delays of being woken.

@@ -3,14 +3,19 @@
 //! Peers are set up as fast as their interface allows: keys that are cloned without allocating, their default maps, no log
 //! events, no clean-up running.
 
+use std::convert::Infallible;
+use std::future::Ready;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum_governor::ExtractionError;
 use axum_governor::extractor::KeyOutcome;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request};
-use tower::Layer as _;
+use http::{HeaderValue, Request, Response};
+use tower::{Layer as _, Service};
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor};
 use tower_governor::{GovernorError, GovernorLayer};
@@ -47,19 +52,73 @@ pub(crate) fn tower_throttle(has_headers: bool, refusing: Refusing) -> Contender
             Quota::new(1, REFILL).burst(BURST.into())
         }
     };
+    tower_throttle_by(has_headers, [quota(0), quota(1), quota(2)])
+}
+
+pub(crate) fn tower_throttle_by(has_headers: bool, [global, path, user]: [Quota; 3]) -> Contender {
     let headers = if has_headers {
         Headers::default()
     } else {
         Headers::none()
     };
     let layer = RateLimitLayer::new([
-        Tier::new("global", Global, quota(0)),
-        Tier::new("path", Path, quota(1)),
-        Tier::new("user", (Header::new("x-user-id"), Path), quota(2)),
+        Tier::new("global", Global, global),
+        Tier::new("path", Path, path),
+        Tier::new("user", (Header::new("x-user-id"), Path), user),
     ])
     .headers(headers)
-    .store(MemoryStore::new().max_keys(2_000_000));
+    .store(MemoryStore::new().max_keys(2_000_000).max_log_entries(10_000_000));
     contender(layer.layer(NoOp))
+}
+
+/// Three limiters of the crate that the others are made of, asked one after the other by a service written by hand.
+pub(crate) fn governor() -> Contender {
+    use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
+    use std::num::NonZeroU32;
+
+    #[derive(Clone)]
+    struct ByHand(Arc<Limiters>);
+
+    struct Limiters {
+        global: DefaultDirectRateLimiter,
+        path: DefaultKeyedRateLimiter<PathAndQuery>,
+        user: DefaultKeyedRateLimiter<(HeaderValue, PathAndQuery)>,
+    }
+
+    impl Limiters {
+        fn admit(&self, request: &Request<()>) -> Option<()> {
+            let path = request.uri().path_and_query()?.clone();
+            self.global.check().ok()?;
+            self.path.check_key(&path).ok()?;
+            let user = request.headers().get("x-user-id")?.clone();
+            self.user.check_key(&(user, path)).ok()
+        }
+    }
+
+    impl Service<Request<()>> for ByHand {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<Body>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: Request<()>) -> Self::Future {
+            match self.0.admit(&request) {
+                Some(()) => NoOp.call(request),
+                None => panic!("nobody is refused here"),
+            }
+        }
+    }
+
+    let burst = NonZeroU32::new(BURST).expect("not zero");
+    let quota = Quota::with_period(REFILL).expect("not zero").allow_burst(burst);
+    contender(ByHand(Arc::new(Limiters {
+        global: RateLimiter::direct(quota),
+        path: RateLimiter::keyed(quota),
+        user: RateLimiter::keyed(quota),
+    })))
 }
 
 #[derive(Clone)]

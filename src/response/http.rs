@@ -106,7 +106,7 @@ impl Responder for JsonEnvelope {
 }
 
 /// A body that fits here takes one allocation.
-pub(super) type Body = Text<512>;
+pub(super) type Body = Text<384>;
 
 /// As a string of JSON. The usual one, which a flood of refusals asks for, is not written out anew each time.
 fn push_sentence(rejection: &Rejection, body: &mut Body) {

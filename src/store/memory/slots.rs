@@ -1,5 +1,9 @@
 //! Accounts by fingerprint: open addressing with linear probing, grown by a quarter at a time.
 //!
+//! Each account lies as near to its home as those before it allow: one that is further away displaces one that is nearer
+//! ("Robin Hood"). So all are about equally far, a key that is not there is soon known not to be, and the longest way
+//! stays short even in a table that is four fifths full, which keeps a flood of newcomers from becoming slow now and then.
+//!
 //! Not a general map, because one look-up should be one miss of the cache, and because forgetting needs a random
 //! sample at no cost.
 
@@ -28,10 +32,10 @@ struct Slot<A> {
 /// The place of an account that there is not.
 pub(super) const NOWHERE: usize = usize::MAX;
 
-/// Of how many accounts the one with the least to lose is forgotten; of more, if all of them are used up …
+/// Of how many slots the account with the least to lose is forgotten, though some of them are free …
 const SAMPLE: usize = 8;
-/// … and how many slots are looked at for them at most, as some are free.
-const DRAWS: usize = 64;
+/// … and how often so many are drawn at most, if all of the accounts in them are used up.
+const DRAWS: usize = 8;
 
 impl<A: Account> Slots<A> {
     #[inline(always)]
@@ -206,16 +210,18 @@ impl<A: Account> Slots<A> {
     fn least_to_lose(&mut self, question: &Question<'_>, real: u64) -> Option<(Loss, usize)> {
         self.lots ^= question.fingerprint.low();
         let mut least: Option<(Loss, usize)> = None;
-        let mut seen = 0;
         for _ in 0..DRAWS {
             let harmless = least.is_some_and(|(least, _)| least.standing == Standing::HasSomethingLeft);
-            if self.slots.is_empty() || (seen >= SAMPLE && harmless) {
+            if self.slots.is_empty() || harmless {
                 break;
             }
-            let lot = self.draw();
-            let index = self.place(lot);
-            if self.can_go(index, question) {
-                seen += 1;
+            let sample: [usize; SAMPLE] = std::array::from_fn(|_| {
+                let lot = self.draw();
+                self.place(lot)
+            });
+            // All are looked at before the first is judged: none of them is in the cache, and so they come together.
+            let can_go = sample.map(|index| self.can_go(index, question));
+            for (index, _) in sample.into_iter().zip(can_go).filter(|(_, can_go)| *can_go) {
                 let loss = self.slots[index].loss(question, real);
                 if least.is_none_or(|(least, _)| loss < least) {
                     least = Some((loss, index));
@@ -237,15 +243,17 @@ impl<A: Account> Slots<A> {
     #[inline(always)]
     fn find(&self, fingerprint: Fingerprint) -> Option<usize> {
         let mut index = self.home(fingerprint);
+        let mut distance = 0;
         // Not reached if there are no slots at all; else there is always a free one to stop at.
         while let Some(slot) = self.slots.get(index) {
             if slot.fingerprint.is_of(fingerprint) {
                 return Some(index);
             }
-            if slot.fingerprint.is_none() {
+            if slot.fingerprint.is_none() || (distance > 0 && self.distance(index) < distance) {
                 return None;
             }
             index = self.after(index);
+            distance += 1;
         }
         None
     }
@@ -267,15 +275,24 @@ impl<A: Account> Slots<A> {
         })
     }
 
-    /// Into the first free slot from its home on; there is one.
-    fn put(&mut self, slot: Slot<A>) -> usize {
+    /// In the place of the first account that is nearer to its home, which moves on. Some slot is free.
+    fn put(&mut self, mut slot: Slot<A>) -> usize {
         let mut index = self.home(slot.fingerprint);
+        let mut distance = 0;
+        let mut put = None;
         while !self.slots[index].fingerprint.is_none() {
+            let held = self.distance(index);
+            if held < distance {
+                std::mem::swap(&mut self.slots[index], &mut slot);
+                distance = held;
+                put = put.or(Some(index));
+            }
             index = self.after(index);
+            distance += 1;
         }
         self.slots[index] = slot;
         self.held += 1;
-        index
+        put.unwrap_or(index)
     }
 
     /// Leaves out the accounts that are as good as new, and makes room for the rest to grow by a quarter.
@@ -300,19 +317,16 @@ impl<A: Account> Slots<A> {
         question.table.dismiss(held_before - self.held);
     }
 
-    /// Frees a slot, and moves those behind it forward that would otherwise no longer be found.
+    /// Frees a slot, and moves those behind it nearer to their homes.
     fn remove(&mut self, index: usize, table: &Table) {
         table.count_entries(self.slots[index].account.entries(), 0);
         self.held -= 1;
         let mut free = index;
         self.slots[free] = Slot::free();
         let mut next = self.after(free);
-        while !self.slots[next].fingerprint.is_none() {
-            let home = self.home(self.slots[next].fingerprint);
-            if self.distance(home, free) < self.distance(home, next) {
-                self.slots.swap(free, next);
-                free = next;
-            }
+        while !self.slots[next].fingerprint.is_none() && self.distance(next) > 0 {
+            self.slots.swap(free, next);
+            free = next;
             next = self.after(next);
         }
     }
@@ -333,12 +347,14 @@ impl<A: Account> Slots<A> {
         if index + 1 == self.slots.len() { 0 } else { index + 1 }
     }
 
-    /// Steps from `from` to `to`, around the end.
-    fn distance(&self, from: usize, to: usize) -> usize {
-        if to >= from {
-            to - from
+    /// How far from its home the account at `index` lies, around the end.
+    #[inline]
+    fn distance(&self, index: usize) -> usize {
+        let home = self.home(self.slots[index].fingerprint);
+        if index >= home {
+            index - home
         } else {
-            to + self.slots.len() - from
+            index + self.slots.len() - home
         }
     }
 
