@@ -1,6 +1,6 @@
 //! A list that is made where it stays.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 /// A list of small things, up to `N` of which are held in place.
 ///
@@ -87,6 +87,18 @@ impl<T: Copy, const N: usize> Few<T, N> {
         }
     }
 
+    /// Adds some of those that are there.
+    pub(crate) fn extend_from_within(&mut self, range: Range<usize>) {
+        let end = self.len + range.len();
+        if end <= N {
+            self.inline.copy_within(range, self.len);
+            self.len = end;
+        } else {
+            let values = self[range].to_vec();
+            self.spill_all(&values);
+        }
+    }
+
     #[cold]
     fn spill_all(&mut self, values: &[T]) {
         if self.spilled.is_empty() {
@@ -153,6 +165,9 @@ mod tests {
                 }
             }
             prop_assert_eq!(&few[..], &slices.concat()[..]);
+            let (once, half) = (few.to_vec(), few.len() / 2);
+            few.extend_from_within(half..once.len());
+            prop_assert_eq!(&few[..], &[&once[..], &once[half..]].concat()[..]);
         }
     }
 }

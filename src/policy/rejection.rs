@@ -66,22 +66,22 @@ impl Rejection {
             Answer::Failed => reason == Reason::StoreUnavailable && standing.denies_on_failure(),
             Answer::Admits | Answer::NotAsked => false,
         };
-        let violations = standings.iter().filter(violated);
+        let mut violations = Violations::new();
+        let mut named = None;
+        for standing in standings.iter().filter(violated) {
+            // Where the cost is too high, it is too high for a tier that is not the first to refuse, perhaps.
+            if named.is_none() && (reason != Reason::CostTooHigh || standing.answer() == Answer::NeverFits) {
+                named = Some(&standing.limit().tier);
+            }
+            violations.push(Violation::of(standing));
+        }
         let wait = match reason {
             Reason::QuotaExceeded => longest_wait(standings),
             Reason::StoreUnavailable => Some((UNAVAILABLE, Jitter::default())),
             Reason::CostTooHigh | Reason::MissingKey => None,
         };
-        // Where the cost is too high, it is too high for a tier that is not the first to refuse, perhaps.
-        let named = violations
-            .clone()
-            .find(|standing| reason != Reason::CostTooHigh || standing.answer() == Answer::NeverFits)?;
-        Some(Self::new(
-            reason,
-            &named.limit().tier,
-            violations.map(Violation::of).collect(),
-            wait.map(|(wait, jitter)| (wait, wait.saturating_add(jitter.draw(wait, dice)))),
-        ))
+        let wait = wait.map(|(wait, jitter)| (wait, wait.saturating_add(jitter.draw(wait, dice))));
+        named.map(|tier| Self::new(reason, tier, violations, wait))
     }
 
     /// The refusal for want of a key.

@@ -97,13 +97,13 @@ impl Texts {
         if is_http && answers.responder.is_none() {
             ProblemJson::push(rejection, &mut text);
         }
-        let body = text.as_bytes().len();
+        let body = text.len();
         if let Some(standings) = standings {
             answers
                 .headers
                 .push_violations(standings, &answers.labels, &mut text);
         }
-        let fields = text.as_bytes().len();
+        let fields = text.len();
         if let Some(wait) = rejection.wait() {
             text.push_number(seconds(wait));
         }

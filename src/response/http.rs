@@ -1,6 +1,8 @@
 //! Bodies for plain HTTP.
 
 use std::fmt::Write as _;
+use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -61,9 +63,9 @@ impl ProblemJson {
         body.push(r#"","title":""#);
         body.push(title);
         body.push(r#"","status":"#);
-        body.push_number(status.as_u16().into());
+        body.push(status.as_str());
         body.push(r#","detail":"#);
-        push_sentence(rejection, body);
+        let wait_ms = push_sentence(rejection, body);
         for (nth, violation) in rejection.violations().iter().enumerate() {
             body.push(if nth == 0 { r#","violated-policies":["# } else { "," });
             body.push(violation.quoted_label());
@@ -73,7 +75,10 @@ impl ProblemJson {
         }
         if let Some(wait) = rejection.wait() {
             body.push(r#","wait_ms":"#);
-            body.push_number(wait.as_millis() as u64);
+            match wait_ms {
+                Some(digits) => body.push_again(digits),
+                None => body.push_number(millis(wait)),
+            }
         }
         body.push("}");
     }
@@ -97,7 +102,7 @@ impl Responder for JsonEnvelope {
     fn respond(&self, rejection: &Rejection, _: &Parts) -> Response<Bytes> {
         let mut body = Body::new();
         body.push(r#"{"code":"#);
-        body.push_number(rejection.status().as_u16().into());
+        body.push(rejection.status().as_str());
         body.push(r#","message":"#);
         push_sentence(rejection, &mut body);
         body.push(r#","data":null}"#);
@@ -106,20 +111,27 @@ impl Responder for JsonEnvelope {
 }
 
 /// A body that fits here takes one allocation.
-pub(super) type Body = Text<384>;
+pub(super) type Body = Text<320>;
 
-/// As a string of JSON. The usual one, which a flood of refusals asks for, is not written out anew each time.
-fn push_sentence(rejection: &Rejection, body: &mut Body) {
-    match (rejection.rule_in_json(), rejection.wait()) {
-        (Some(rule), Some(wait)) => {
-            body.push("\"");
-            body.push(rule);
-            body.push("; try again in ");
-            body.push_number(wait.as_millis() as u64);
-            body.push(" ms\"");
-        }
-        _ => body.push_json(sentence(rejection).as_bytes()),
-    }
+/// As a string of JSON. The usual one, which a flood of refusals asks for, is not written out anew each time; then also tells
+/// where in it the wait is, in milliseconds.
+fn push_sentence(rejection: &Rejection, body: &mut Body) -> Option<Range<usize>> {
+    let (Some(rule), Some(wait)) = (rejection.rule_in_json(), rejection.wait()) else {
+        body.push_json(sentence(rejection).as_bytes());
+        return None;
+    };
+    body.push("\"");
+    body.push(rule);
+    body.push("; try again in ");
+    let start = body.len();
+    body.push_number(millis(wait));
+    let digits = start..body.len();
+    body.push(" ms\"");
+    Some(digits)
+}
+
+const fn millis(wait: Duration) -> u64 {
+    wait.as_millis() as u64
 }
 
 fn sentence(rejection: &Rejection) -> Body {

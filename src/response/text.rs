@@ -1,6 +1,7 @@
 //! Text made in place, and copied once it is whole: one allocation, of the right size.
 
 use std::fmt;
+use std::ops::Range;
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -31,6 +32,15 @@ impl<const N: usize> Text<N> {
             None => self.bytes.extend_from_array(&piece.short, piece.len),
             Some(text) => self.push(text),
         }
+    }
+
+    /// What was pushed once before.
+    pub(super) fn push_again(&mut self, range: Range<usize>) {
+        self.bytes.extend_from_within(range);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// In decimal.

@@ -204,7 +204,7 @@ impl TierId {
 }
 
 impl PartialEq for TierId {
-    #[inline]
+    #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash && (Arc::ptr_eq(&self.names, &other.names) || self.names == other.names)
     }

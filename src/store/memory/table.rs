@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// Whether the account of `charge` belongs here: its identity, less the key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn serves(&self, charge: &Charge<'_>) -> bool {
         self.nth == charge.nth && self.tier == *charge.tier && self.kind.is_of(charge.quota)
     }
@@ -178,7 +178,7 @@ impl std::ops::Deref for Locker {
 }
 
 impl Kind {
-    #[inline]
+    #[inline(always)]
     fn is_of(self, quota: &Quota) -> bool {
         match (self, quota.algorithm()) {
             (Self::TokenBucket, Algorithm::TokenBucket) => true,
