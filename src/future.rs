@@ -112,7 +112,7 @@ impl Config {
         clippy::result_large_err,
         reason = "a refusal is as usual as an admission, and a box would cost it"
     )]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn judge<'a>(
         &'a self,
         lines: &'a [Line],

@@ -51,7 +51,7 @@ impl Default for Drawing {
 
 impl Drawing {
     /// Draws one key for each tier that the request concerns; with `hasher`, also hashes of them.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn draw(&mut self, policy: &Policy, parts: &Parts, hasher: Option<&RandomState>) -> Result<(), Refused> {
         for (number, checked) in policy.tiers.iter().enumerate() {
             let start = self.buf.mark();

@@ -185,7 +185,7 @@ impl Outcome {
     }
 
     /// As if all `charges` had failed, with room for two marks each.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unanswered(charges: usize) -> Self {
         Self {
             now: Timestamp::default(),

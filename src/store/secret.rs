@@ -32,7 +32,7 @@ impl Secret {
     }
 
     /// The low and the high half of the hash of `bytes`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hash(&self, bytes: &[u8]) -> (u64, u64) {
         let hash = xxh3_128_with_secret(bytes, &self.words);
         let (low, high) = (hash as u64, (hash >> 64) as u64);

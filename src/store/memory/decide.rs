@@ -51,14 +51,15 @@ impl MemoryStore {
         outcome.set_now(now);
         let answers = outcome.answers();
         for nth in 0..steps.len() {
-            let (question, shard, slot) = at(steps, nth);
-            let decision = &mut answers.decisions[question.place];
-            if verdict == Verdict::Admits && question.cost > 0 {
-                answers.marks[2 * question.place] = shard.charge(question, *slot, now.as_micros(), decision);
-            } else {
-                shard.look(question, *slot, now.as_micros(), decision);
-            }
-            answers.marks[2 * question.place + 1] = shard.generation();
+            with(steps, nth, |question, shard, slot| {
+                let decision = &mut answers.decisions[question.place];
+                if verdict == Verdict::Admits && question.cost > 0 {
+                    answers.marks[2 * question.place] = shard.charge(question, *slot, now.as_micros(), decision);
+                } else {
+                    shard.look(question, *slot, now.as_micros(), decision);
+                }
+                answers.marks[2 * question.place + 1] = shard.generation();
+            });
         }
     }
 }
@@ -90,8 +91,7 @@ fn lock(steps: &mut [Step<'_>]) {
 fn ask(steps: &mut [Step<'_>], now: Timestamp) -> Verdict {
     let mut verdict = Verdict::Admits;
     for nth in 0..steps.len() {
-        let (question, shard, slot) = at(steps, nth);
-        match shard.ask(question, now.as_micros(), slot) {
+        match with(steps, nth, |question, shard, slot| shard.ask(question, now.as_micros(), slot)) {
             Some(Answer::Admits) => {}
             Some(_) => verdict = Verdict::Refuses,
             None => return Verdict::Late,
@@ -103,23 +103,28 @@ fn ask(steps: &mut [Step<'_>], now: Timestamp) -> Verdict {
 #[cold]
 fn heal(steps: &mut [Step<'_>], now: Timestamp) {
     for nth in 0..steps.len() {
-        let (question, shard, _) = at(steps, nth);
-        shard.heal(question, now.as_micros());
+        with(steps, nth, |question, shard, _| shard.heal(question, now.as_micros()));
     }
 }
 
-/// A step, with its shard, which is locked.
+/// Does something with an account, given its shard, which is locked, and its place there.
 #[inline(always)]
-fn at<'s, 'a>(steps: &'s mut [Step<'a>], nth: usize) -> (&'s Question<'a>, &'s mut Shard, &'s mut usize) {
+fn with<T>(steps: &mut [Step<'_>], nth: usize, act: impl FnOnce(&Question<'_>, &mut Shard, &mut usize) -> T) -> T {
+    match &mut steps[nth] {
+        Step {
+            question,
+            guard: Some(guard),
+            slot,
+        } => act(question, guard, slot),
+        Step { guard: None, .. } => with_shared(steps, nth, act),
+    }
+}
+
+/// Where a step before holds the shard.
+#[cold]
+fn with_shared<T>(steps: &mut [Step<'_>], nth: usize, act: impl FnOnce(&Question<'_>, &mut Shard, &mut usize) -> T) -> T {
     let (before, rest) = steps.split_at_mut(nth);
-    let Step { question, guard, slot } = &mut rest[0];
-    let guard = match guard {
-        Some(guard) => guard,
-        None => before
-            .iter_mut()
-            .rev()
-            .find_map(|step| step.guard.as_mut())
-            .expect("the first step of a shard has its guard"),
-    };
-    (question, guard, slot)
+    let guard = before.iter_mut().rev().find_map(|step| step.guard.as_mut());
+    let shard = guard.expect("the first step of a shard has its guard");
+    act(&rest[0].question, shard, &mut rest[0].slot)
 }
