@@ -48,7 +48,11 @@ impl<T: Copy, const N: usize> Few<T, N> {
     pub(crate) fn room(&mut self, blank: T) -> &mut T {
         let at = self.len;
         self.len += 1;
-        if at < N { &mut self.inline[at] } else { self.spill(blank) }
+        if at < N {
+            &mut self.inline[at]
+        } else {
+            self.spill(blank)
+        }
     }
 
     #[inline(always)]

@@ -115,11 +115,17 @@ fn an_admission_without_headers_allocates_nothing() {
 fn an_admission_with_headers_allocates_two_more_than_its_header_map() {
     let map = allocations(|| {
         let mut headers = http::HeaderMap::new();
-        headers.append(http::HeaderName::from_static("ratelimit"), HeaderValue::from_static("1"));
-        headers.append(http::HeaderName::from_static("ratelimit-policy"), HeaderValue::from_static("1"));
+        headers.append(
+            http::HeaderName::from_static("ratelimit"),
+            HeaderValue::from_static("1"),
+        );
+        headers.append(
+            http::HeaderName::from_static("ratelimit-policy"),
+            HeaderValue::from_static("1"),
+        );
     });
     let cost = cost(&RateLimitLayer::new(tiers()), 200);
-    println!("an admission with headers: {cost} allocations, {map} of them by the header map");
+    eprintln!("an admission with headers: {cost} allocations, {map} of them by the header map");
     assert!(cost <= map + 2, "{cost} allocations, {map} of them by the header map");
 }
 
@@ -137,7 +143,7 @@ fn a_refusal_allocates_six_times() {
         let mut service = layer.layer(NoOp);
         ask(&mut service, request(), 200);
         let cost = cost(&layer, 429);
-        println!("a refusal by tier {refusing}: {cost} allocations");
+        eprintln!("a refusal by tier {refusing}: {cost} allocations");
         assert!(cost <= 6, "{cost} allocations");
     }
 }
@@ -183,6 +189,9 @@ fn keys_take_as_many_bytes_as_the_docs_say() {
         eprintln!("{bytes} bytes a key: {:?}", quota.algorithm());
         assert!(bytes <= most, "{bytes} for {quota:?}");
     }
+    let bytes = bytes_for(quota, 1_000_000, 1) as f64 / 1e6;
+    eprintln!("{bytes:.1} bytes a key: a million token buckets");
+    assert!(bytes <= 64.0, "{bytes} for each of a million");
     let bytes = bytes_for(quota.sliding_log(), 2_000, 100) / 2_000;
     assert!(bytes <= 101 + 100 * 32, "{bytes} for a log of 100");
 }

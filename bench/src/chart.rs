@@ -10,7 +10,11 @@ const TITLE: f64 = 34.0;
 
 /// Groups of names and costs; the first of each is ours.
 pub(crate) fn svg(groups: &[(String, Vec<(String, f64)>)]) -> String {
-    let height: f64 = 20.0 + groups.iter().map(|(_, bars)| TITLE + bars.len() as f64 * (BAR + GAP)).sum::<f64>();
+    let height: f64 = 20.0
+        + groups
+            .iter()
+            .map(|(_, bars)| TITLE + bars.len() as f64 * (BAR + GAP))
+            .sum::<f64>();
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
          font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"

@@ -71,7 +71,11 @@ async fn contenders(server: &Server) -> Vec<(&'static str, Box<dyn Asked>)> {
     ])
     .headers(Headers::none())
     // Nothing may be decided here.
-    .store(RedisStore::new(server.url()).expect("an address").deadline(Duration::from_secs(20)));
+    .store(
+        RedisStore::new(server.url())
+            .expect("an address")
+            .deadline(Duration::from_secs(20)),
+    );
     let one = ours_of_one(server);
     let peer = |by: fn(&Request<()>) -> String| {
         PeerLayer::builder()
@@ -85,7 +89,12 @@ async fn contenders(server: &Server) -> Vec<(&'static str, Box<dyn Asked>)> {
     let path = |request: &Request<()>| format!("path:{}:{}", epoch(request), request.uri().path());
     let user = |request: &Request<()>| {
         let user = request.headers().get("x-user-id").and_then(|user| user.to_str().ok());
-        format!("user:{}:{}:{}", epoch(request), user.unwrap_or_default(), request.uri().path())
+        format!(
+            "user:{}:{}:{}",
+            epoch(request),
+            user.unwrap_or_default(),
+            request.uri().path()
+        )
     };
     let stacked = peer(global).layer(peer(path).layer(peer(user).layer(NoOp)));
     vec![
@@ -102,7 +111,11 @@ fn ours_of_one(server: &Server) -> RateLimitLayer<RedisStore> {
     let plenty = Quota::new(1_000_000_000, Duration::from_secs(1));
     RateLimitLayer::new([Tier::new("one", (Header::new("x-user-id"), Path), plenty)])
         .headers(Headers::none())
-        .store(RedisStore::new(server.url()).expect("an address").deadline(Duration::from_secs(20)))
+        .store(
+            RedisStore::new(server.url())
+                .expect("an address")
+                .deadline(Duration::from_secs(20)),
+        )
 }
 
 /// Changes every so many requests: the peer's capacity is 16 bits, and what it refuses it does not write.
@@ -250,9 +263,21 @@ struct Server {
 
 impl Server {
     fn start() -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).ok()?.port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|it| it.local_addr())
+            .ok()?
+            .port();
         let process = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ])
             .stdout(Stdio::null())
             .spawn()
             .ok()?;

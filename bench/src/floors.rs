@@ -127,7 +127,8 @@ impl Shared {
 
     /// As long as ours.
     fn list(&self) -> (HeaderValue, HeaderValue) {
-        let list = std::hint::black_box(b"\"global\";r=999999999;t=1, \"path\";r=999999999;t=1, \"user\";r=999999999;t=1");
+        let list =
+            std::hint::black_box(b"\"global\";r=999999999;t=1, \"path\";r=999999999;t=1, \"user\";r=999999999;t=1");
         let list = HeaderValue::from_bytes(list).expect("ASCII");
         (list, self.policy.clone())
     }
@@ -139,7 +140,10 @@ impl Shared {
         let headers = response.headers_mut();
         headers.insert("content-type", HeaderValue::from_static("application/problem+json"));
         headers.insert("cache-control", HeaderValue::from_static("no-store"));
-        headers.insert("retry-after", HeaderValue::from_bytes(std::hint::black_box(b"3600")).expect("ASCII"));
+        headers.insert(
+            "retry-after",
+            HeaderValue::from_bytes(std::hint::black_box(b"3600")).expect("ASCII"),
+        );
         headers.append(POLICY, self.policy.clone());
         let list = HeaderValue::from_bytes(std::hint::black_box(b"\"user\";r=0;t=3600")).expect("ASCII");
         headers.append(LIST, list);
@@ -158,7 +162,10 @@ pub(crate) enum Wrapped {
 
 #[allow(clippy::large_enum_variant, reason = "as in a real layer")]
 enum Calling {
-    Inner(<NoOp as Service<Request<()>>>::Future, Option<(HeaderValue, HeaderValue)>),
+    Inner(
+        <NoOp as Service<Request<()>>>::Future,
+        Option<(HeaderValue, HeaderValue)>,
+    ),
     Refused(Option<Response<Wrapped>>),
 }
 
@@ -201,18 +208,30 @@ pub(crate) fn of_the_machine() -> String {
         black_box(0);
     });
     let figures = [
-        ("one atomic addition", least(&mut || {
-            black_box(&atomic).fetch_add(1, Ordering::Relaxed);
-        })),
-        ("one lock, taken and released", least(&mut || {
-            *black_box(&lock).lock().expect("nobody panics") += 1;
-        })),
-        ("the time, asked of the system", least(&mut || {
-            black_box(Instant::now());
-        })),
-        ("the time, by the processor's counter", least(&mut || {
-            black_box(clock.raw());
-        })),
+        (
+            "one atomic addition",
+            least(&mut || {
+                black_box(&atomic).fetch_add(1, Ordering::Relaxed);
+            }),
+        ),
+        (
+            "one lock, taken and released",
+            least(&mut || {
+                *black_box(&lock).lock().expect("nobody panics") += 1;
+            }),
+        ),
+        (
+            "the time, asked of the system",
+            least(&mut || {
+                black_box(Instant::now());
+            }),
+        ),
+        (
+            "the time, by the processor's counter",
+            least(&mut || {
+                black_box(clock.raw());
+            }),
+        ),
     ];
     let rows = figures.map(|(name, cost)| format!("| {name} | {:.1} |\n", cost - nothing));
     format!("\n| | ns |\n|---|---|\n{}", rows.concat())

@@ -23,7 +23,9 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if IS_COUNTING.load(Ordering::Relaxed) {
             ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-            let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed).wrapping_add(layout.size());
+            let live = LIVE
+                .fetch_add(layout.size(), Ordering::Relaxed)
+                .wrapping_add(layout.size());
             // What was allocated before may be freed now, so it may be "negative" for a while.
             if live < usize::MAX / 2 {
                 PEAK.fetch_max(live, Ordering::Relaxed);
@@ -65,7 +67,11 @@ pub(crate) fn heap_during(act: impl FnOnce()) -> Heap {
 }
 
 pub(crate) fn tables() -> String {
-    format!("\nAllocations for each request:\n{}\nBytes for each key, free room of the tables included:\n{}", allocations(), bytes())
+    format!(
+        "\nAllocations for each request:\n{}\nBytes for each key, free room of the tables included:\n{}",
+        allocations(),
+        bytes()
+    )
 }
 
 fn allocations() -> String {
@@ -74,7 +80,14 @@ fn allocations() -> String {
     let allocations = |mut contender: Contender| {
         contender(once);
         // A contender makes so many requests and a thread in one go.
-        (0..REQUESTS).map(|_| heap_during(|| { contender(once); }).allocations).min()
+        (0..REQUESTS)
+            .map(|_| {
+                heap_during(|| {
+                    contender(once);
+                })
+                .allocations
+            })
+            .min()
     };
     let noop = allocations(contender(NoOp)).unwrap_or_default();
     let each = |contender| {
@@ -84,8 +97,22 @@ fn allocations() -> String {
     let mut text = "\n| | admitted, no headers | admitted, headers | refused |\n|---|---|---|---|\n".to_owned();
     let last = Refusing::Last;
     for (name, cells) in [
-        ("tower-throttle", [tower_throttle(false, Refusing::None), tower_throttle(true, Refusing::None), tower_throttle(true, last)]),
-        ("tower_governor", [tower_governor(false, Refusing::None), tower_governor(true, Refusing::None), tower_governor(true, last)]),
+        (
+            "tower-throttle",
+            [
+                tower_throttle(false, Refusing::None),
+                tower_throttle(true, Refusing::None),
+                tower_throttle(true, last),
+            ],
+        ),
+        (
+            "tower_governor",
+            [
+                tower_governor(false, Refusing::None),
+                tower_governor(true, Refusing::None),
+                tower_governor(true, last),
+            ],
+        ),
     ] {
         text += &format!("| {name} | {} |\n", cells.map(each).join(" | "));
     }
@@ -97,7 +124,10 @@ fn bytes() -> String {
     const KEYS: u64 = 1_000_000;
     let mut text = format!("\n| {KEYS} keys | bytes a key |\n|---|---|\n");
     for (name, quota) in algorithms() {
-        let store = MemoryStore::new().clock(ManualClock::new()).max_keys(KEYS as usize).max_log_entries(10_000_000);
+        let store = MemoryStore::new()
+            .clock(ManualClock::new())
+            .max_keys(KEYS as usize)
+            .max_log_entries(10_000_000);
         let tier = TierId::new("", "user");
         let heap = heap_during(|| {
             for key in 0..KEYS {
@@ -117,7 +147,10 @@ fn bytes() -> String {
         let heap = heap_during(|| {
             contender(Load::new(KEYS, 1));
         });
-        text += &format!("| {name} (its key: a header value and a path) | {:.1} |\n", heap.live as f64 / KEYS as f64);
+        text += &format!(
+            "| {name} (its key: a header value and a path) | {:.1} |\n",
+            heap.live as f64 / KEYS as f64
+        );
     }
     text
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo run --release -p bench              # everything, about ten minutes; writes bench/RESULTS.md and bench/speed.svg
-//! cargo run --release -p bench -- speed     # one part of it, printed: speed, algorithms, footprint, flood, redis, instructions
+//! cargo run --release -p bench -- speed     # one part of it, printed: speed, shapes, algorithms,
+//!                                           # footprint, flood, redis, instructions
 //! cargo run --release -p bench -- quick     # a few seconds, to see whether a change is worth more
 //! ```
 //!
@@ -20,6 +21,7 @@ mod load;
 mod peers;
 mod report;
 mod rounds;
+mod shapes;
 mod speed;
 
 use std::env;
@@ -36,6 +38,7 @@ fn main() {
         [] => report::everything(),
         ["quick"] => print!("{}", speed::quick()),
         ["speed"] => print!("{}", speed::tables().text),
+        ["shapes"] => print!("{}", shapes::table()),
         ["algorithms"] => print!("{}", algorithms::table()),
         ["footprint"] => print!("{}", footprint::tables()),
         ["flood"] => print!("{}", flood::report()),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{algorithms, chart, fleet, floors, flood, footprint, instructions, speed};
+use crate::{algorithms, chart, fleet, flood, floors, footprint, instructions, shapes, speed};
 
 pub(crate) fn everything() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -18,6 +18,7 @@ pub(crate) fn everything() {
         .replace("{commit}", &commit(folder))
         .replace("{floors}", &floors::of_the_machine())
         .replace("{speed}", &speed.text)
+        .replace("{shapes}", &shapes::table())
         .replace("{algorithms}", &algorithms::table())
         .replace("{footprint}", &footprint::tables())
         .replace("{instructions}", &instructions::table())
@@ -32,7 +33,10 @@ const HEAD: &str = include_str!("report.md");
 
 fn machine() -> String {
     let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = model.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
+    let model = model
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or("unknown");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{}, {cores} cores", model.trim_matches([' ', '\t', ':']))
 }
@@ -41,7 +45,11 @@ fn commit(folder: &Path) -> String {
     let git = |args: &[&str]| said(Command::new("git").arg("-C").arg(folder).args(args));
     let changed = git(&["status", "--porcelain", "--", "../src", "src"]);
     let hash = git(&["rev-parse", "--short", "HEAD"]);
-    if changed.is_empty() { hash } else { format!("{hash}, changed since") }
+    if changed.is_empty() {
+        hash
+    } else {
+        format!("{hash}, changed since")
+    }
 }
 
 fn said(command: &mut Command) -> String {

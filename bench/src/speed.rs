@@ -84,7 +84,10 @@ impl Tables {
             }
             let _ = writeln!(text);
         }
-        let peers = rounds.names().enumerate().filter(|(_, name)| !name.starts_with("floor"));
+        let peers = rounds
+            .names()
+            .enumerate()
+            .filter(|(_, name)| !name.starts_with("floor"));
         let column = 2;
         let costs = peers.map(|(nth, name)| (name.to_owned(), rounds.cost(nth + 1, column)));
         self.bars.push((title.to_owned(), costs.collect()));
@@ -106,7 +109,13 @@ pub(crate) fn quick() -> String {
         ("refused: floor", floor(Floor::Refusal)),
     ];
     let rounds = Rounds::new(&loads, contenders).run(60);
-    let mut text = format!("{:32} {:6.0} {:6.0} {:6.0}\n", "no-op", rounds.noop(0), rounds.noop(1), rounds.noop(2));
+    let mut text = format!(
+        "{:32} {:6.0} {:6.0} {:6.0}\n",
+        "no-op",
+        rounds.noop(0),
+        rounds.noop(1),
+        rounds.noop(2)
+    );
     for (nth, name) in rounds.names().enumerate() {
         let cost = |column| rounds.cost(nth + 1, column);
         let _ = writeln!(text, "{name:32} {:6.0} {:6.0} {:6.0}", cost(0), cost(1), cost(2));

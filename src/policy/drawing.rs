@@ -90,7 +90,14 @@ impl Drawing {
     }
 
     #[inline(always)]
-    fn add_lines(&mut self, checked: &Checked, number: usize, start: usize, parts: &Parts, hasher: Option<&RandomState>) {
+    fn add_lines(
+        &mut self,
+        checked: &Checked,
+        number: usize,
+        start: usize,
+        parts: &Parts,
+        hasher: Option<&RandomState>,
+    ) {
         let key = (start as u32, self.buf.mark() as u32);
         let cost = checked.tier.cost.of(parts);
         let key_hash = hasher.and_then(|hasher| NonZeroU64::new(hasher.hash_one(self.buf.between(key.0..key.1))));

@@ -83,37 +83,44 @@ impl fmt::Debug for Plans {
 #[derive(Clone)]
 pub struct Quotas {
     pub(crate) plans: Vec<Plan>,
+    /// Their numbers in the order of their names, so that many plans are no slower than a few.
+    by_name: Vec<usize>,
     choose: Option<Choose>,
 }
 
 impl Quotas {
+    fn new(plans: Vec<Plan>, choose: Option<Choose>) -> Self {
+        let mut by_name: Vec<_> = (0..plans.len()).collect();
+        by_name.sort_by_key(|number| &plans[*number].name);
+        Self { plans, by_name, choose }
+    }
+
     /// The number of the plan that a request is under.
     #[inline]
     pub(crate) fn plan_of(&self, parts: &Parts) -> usize {
         match &self.choose {
             None => 0,
-            Some(choose) => choose(parts)
-                .and_then(|name| self.plans.iter().position(|plan| plan.name == name))
-                .unwrap_or_default(),
+            Some(choose) => choose(parts).and_then(|name| self.number_of(name)).unwrap_or_default(),
         }
+    }
+
+    fn number_of(&self, name: &str) -> Option<usize> {
+        let place = self
+            .by_name
+            .binary_search_by(|number| self.plans[*number].name.as_str().cmp(name));
+        place.ok().map(|place| self.by_name[place])
     }
 }
 
 impl<L: IntoQuotaList> From<L> for Quotas {
     fn from(quotas: L) -> Self {
-        Self {
-            plans: vec![Plan::new("", quotas)],
-            choose: None,
-        }
+        Self::new(vec![Plan::new("", quotas)], None)
     }
 }
 
 impl From<Plans> for Quotas {
     fn from(plans: Plans) -> Self {
-        Self {
-            plans: plans.plans,
-            choose: Some(plans.choose),
-        }
+        Self::new(plans.plans, Some(plans.choose))
     }
 }
 

@@ -99,9 +99,7 @@ impl Texts {
         }
         let body = text.len();
         if let Some(standings) = standings {
-            answers
-                .headers
-                .push_violations(standings, &answers.labels, &mut text);
+            answers.headers.push_violations(standings, &answers.labels, &mut text);
         }
         let fields = text.len();
         if let Some(wait) = rejection.wait() {

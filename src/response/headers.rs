@@ -159,7 +159,12 @@ impl Headers {
     }
 
     /// Adds what `RateLimit` says of a refused request, each item with a comma before it; nothing if it is not sent.
-    pub(super) fn push_violations<const N: usize>(&self, standings: Standings<'_>, labels: &Labels, text: &mut Text<N>) {
+    pub(super) fn push_violations<const N: usize>(
+        &self,
+        standings: Standings<'_>,
+        labels: &Labels,
+        text: &mut Text<N>,
+    ) {
         if self.draft.is_some() {
             violated(standings).for_each(|standing| labels.push_violation(&standing, text));
         }

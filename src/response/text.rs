@@ -175,7 +175,10 @@ mod tests {
 
     #[test]
     fn round_numbers_are_written_out() {
-        for number in (0..20).map(|exponent| 10_u64.pow(exponent)).flat_map(|power| [power - 1, power, power + 1]) {
+        for number in (0..20)
+            .map(|exponent| 10_u64.pow(exponent))
+            .flat_map(|power| [power - 1, power, power + 1])
+        {
             let mut text = Text::<64>::new();
             text.push_number(number);
             assert_eq!(text.as_bytes(), number.to_string().as_bytes());

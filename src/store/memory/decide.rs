@@ -38,9 +38,7 @@ impl MemoryStore {
         }
         // Not while others wait for the locks. If this thread sleeps from here to there, it finds out below.
         let mut now = self.now();
-        lock(steps);
-
-        let mut verdict = ask(steps, now);
+        let mut verdict = lock_and_ask(steps, now);
         if verdict == Verdict::Late {
             // The clock has stepped back, or somebody was quicker: it tells by looking again.
             now = self.now();
@@ -75,29 +73,44 @@ impl<'a> Step<'a> {
     }
 }
 
+/// The last lock is held for the shortest time, so the account that everybody shares is best asked last.
 #[inline(always)]
-fn lock(steps: &mut [Step<'_>]) {
+fn lock_and_ask(steps: &mut [Step<'_>], now: Timestamp) -> Verdict {
+    let mut verdict = Verdict::Admits;
     let mut last = None;
-    for step in steps {
+    for nth in 0..steps.len() {
+        let step = &mut steps[nth];
         // Two keys of one tier may lie in one shard.
         if last != Some(step.question.rank) {
             step.guard = Some(step.question.lock());
             last = Some(step.question.rank);
         }
-    }
-}
-
-#[inline(always)]
-fn ask(steps: &mut [Step<'_>], now: Timestamp) -> Verdict {
-    let mut verdict = Verdict::Admits;
-    for nth in 0..steps.len() {
-        match with(steps, nth, |question, shard, slot| shard.ask(question, now.as_micros(), slot)) {
-            Some(Answer::Admits) => {}
-            Some(_) => verdict = Verdict::Refuses,
-            None => return Verdict::Late,
-        }
+        verdict = verdict.and(with(steps, nth, |question, shard, slot| {
+            shard.ask(question, now.as_micros(), slot)
+        }));
     }
     verdict
+}
+
+/// Again, once all are locked.
+#[cold]
+fn ask(steps: &mut [Step<'_>], now: Timestamp) -> Verdict {
+    (0..steps.len()).fold(Verdict::Admits, |verdict, nth| {
+        verdict.and(with(steps, nth, |question, shard, slot| {
+            shard.ask(question, now.as_micros(), slot)
+        }))
+    })
+}
+
+impl Verdict {
+    #[inline(always)]
+    fn and(self, answer: Option<Answer>) -> Self {
+        match (self, answer) {
+            (Self::Late, _) | (_, None) => Self::Late,
+            (verdict, Some(Answer::Admits)) => verdict,
+            (_, Some(_)) => Self::Refuses,
+        }
+    }
 }
 
 #[cold]
@@ -122,7 +135,11 @@ fn with<T>(steps: &mut [Step<'_>], nth: usize, act: impl FnOnce(&Question<'_>, &
 
 /// Where a step before holds the shard.
 #[cold]
-fn with_shared<T>(steps: &mut [Step<'_>], nth: usize, act: impl FnOnce(&Question<'_>, &mut Shard, &mut usize) -> T) -> T {
+fn with_shared<T>(
+    steps: &mut [Step<'_>],
+    nth: usize,
+    act: impl FnOnce(&Question<'_>, &mut Shard, &mut usize) -> T,
+) -> T {
     let (before, rest) = steps.split_at_mut(nth);
     let guard = before.iter_mut().rev().find_map(|step| step.guard.as_mut());
     let shard = guard.expect("the first step of a shard has its guard");

@@ -1,7 +1,7 @@
 //! Which account a key has, by 127 bits of a hash keyed with a secret of the store's own.
 //!
 //! Keys themselves are not kept: they may be long, and secret. Two keys share an account if all bits agree, by chance
-//! for some pair among n keys with a probability of n² / 2^128: 2^-88 for a million. The hash is fast rather than
+//! for some pair among n keys with a probability of n² / 2^128, as of a random function: 2^-88 for a million. The hash is fast rather than
 //! cryptographic; what keeps clients from looking for such pairs is that they neither know the secret nor see a hash.
 
 use crate::store::secret::Secret;

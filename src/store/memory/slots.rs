@@ -82,7 +82,13 @@ impl<A: Account> Slots<A> {
     }
 
     #[inline(always)]
-    pub(super) fn charge(&mut self, question: &Question<'_>, asked_at: usize, real: u64, decision: &mut Decision) -> u64 {
+    pub(super) fn charge(
+        &mut self,
+        question: &Question<'_>,
+        asked_at: usize,
+        real: u64,
+        decision: &mut Decision,
+    ) -> u64 {
         let Question { terms, cost, .. } = question;
         let index = match self.find_again(question, asked_at) {
             Some(index) => index,
@@ -169,10 +175,8 @@ impl<A: Account> Slots<A> {
             None => self.open(question, real),
         };
         let account = &mut self.slots[index].account;
-        if keeps_less {
-            if account.standing(terms, real, 0).remaining() <= remaining {
-                return;
-            }
+        if keeps_less && account.standing(terms, real, 0).remaining() <= remaining {
+            return;
         }
         let entries_before = account.entries();
         *account = A::told(terms, real, remaining, reset_after);

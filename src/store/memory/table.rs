@@ -68,12 +68,7 @@ impl Default for Bounds {
 impl Table {
     /// The table that serves `charge`, and all charges to accounts of the same kind.
     pub(super) fn new(number: u32, charge: &Charge<'_>, bounds: &Bounds) -> Self {
-        // Many shards, so that threads seldom meet in one; but each with enough keys that a full table always finds
-        // one to forget in the newcomer's own shard, and a small one is forgetful evenly.
-        const KEYS_OF_SHARD: usize = 256;
-        const MOST_SHARDS: usize = 1_024;
-
-        let shards = (bounds.keys / KEYS_OF_SHARD).clamp(1, MOST_SHARDS);
+        let shards = shards(bounds.keys);
         let kind = Kind::of(charge.quota);
         Self {
             tier: charge.tier.clone(),
@@ -169,6 +164,13 @@ impl Table {
     }
 }
 
+/// Many, so that threads seldom meet in one, and so that it is quick to let one grow; but not so many that their locks alone
+/// fill the cache. And each with enough keys that a full table always finds one to forget in the newcomer's own shard,
+/// and a small one is forgetful evenly.
+fn shards(keys: usize) -> usize {
+    (keys / 256).clamp(1, 1_024).max(keys / 1_024)
+}
+
 impl std::ops::Deref for Locker {
     type Target = Mutex<Shard>;
 
@@ -196,5 +198,24 @@ impl Kind {
             Algorithm::WeightedWindow => Self::WeightedWindow { period },
             Algorithm::SlidingLog { .. } => Self::SlidingLog { period },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_and_what_it_guards_fill_one_line_of_the_cache() {
+        assert_eq!(size_of::<Locker>(), 64);
+    }
+
+    #[test]
+    fn shards_are_neither_small_nor_large() {
+        for keys in [512, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000] {
+            let of_shard = keys / shards(keys);
+            assert!((256..2_048).contains(&of_shard), "{of_shard} of {keys}");
+        }
+        assert_eq!(shards(1), 1);
     }
 }
