@@ -21,7 +21,8 @@ struct Block {
     more: OnceLock<Box<Self>>,
 }
 
-const SLOTS: usize = 16;
+/// Many more than most stores have tables, so that they seldom meet.
+const SLOTS: usize = 64;
 
 impl Tables {
     /// The table for `charge`, opened if it is the first.
