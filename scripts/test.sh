@@ -22,6 +22,9 @@ command -v faketime >/dev/null || step install faketime
 step cargo fmt --all --check
 step cargo clippy --all-targets --all-features -- -D warnings
 
+# The benchmark, with its peers, compiles.
+step cargo clippy -p bench -- -D warnings
+
 # Each feature on its own, and none.
 for feature in "" axum tonic tracing redis redis-tls; do
     step cargo clippy --no-default-features --features "$feature" -- -D warnings

@@ -1,10 +1,9 @@
 //! The least that a layer of this shape must do, piece by piece, without deciding or keeping anything.
 //!
-//! Each has three keys to draw and three counters to find. None bounds its memory, none can be configured, and none knows
+//! Each has three keys to draw and three counters to find, in tables that fit into the cache. None bounds its memory, none can be configured, and none knows
 //! all or nothing: what is between them and us is what those cost.
 
 use std::convert::Infallible;
-use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -20,7 +19,7 @@ use crate::load::{Contender, NoOp, contender};
 pub(crate) enum Floor {
     /// Splits the request and wraps future and response.
     Layer,
-    /// Also draws three keys by trait objects, and hashes them.
+    /// Also draws three keys by trait objects, and hashes them, fast and without a secret.
     Keys,
     /// Also reads the clock, and adds to three counters under a lock each.
     Counts,
@@ -56,7 +55,6 @@ struct Least {
 }
 
 struct Shared {
-    hasher: RandomState,
     clock: quanta::Clock,
     counters: [Vec<Mutex<[u64; 5]>>; 3],
     policy: HeaderValue,
@@ -73,9 +71,8 @@ pub(crate) fn floor(floor: Floor) -> Contender {
         floor,
         inner: NoOp,
         shared: Arc::new(Shared {
-            hasher: RandomState::new(),
             clock: quanta::Clock::new(),
-            counters: [counters(1), counters(1), counters(1_000_000)],
+            counters: [counters(1), counters(1), counters(65_536)],
             policy: HeaderValue::from_static("\"global\";q=100000;w=1, \"path\";q=100000;w=1, \"user\";q=100000;w=1"),
         }),
     })
@@ -111,7 +108,7 @@ impl Shared {
             for (draw, counters) in std::hint::black_box(KEYS).iter().zip(&self.counters) {
                 key.clear();
                 draw(parts, key);
-                let hash = self.hasher.hash_one(&key[..]);
+                let hash = xxhash_rust::xxh3::xxh3_64(key);
                 if floor >= Floor::Counts {
                     let place = ((u128::from(hash) * counters.len() as u128) >> 64) as usize;
                     let mut counter = counters[place].lock().expect("nobody panics");

@@ -100,8 +100,6 @@ pub(crate) fn quick() -> String {
     let contenders = vec![
         ("no headers", tower_throttle(false, Refusing::None)),
         ("no headers: tower_governor", tower_governor(false, Refusing::None)),
-        ("no headers: floor, layer", floor(Floor::Layer)),
-        ("no headers: floor, keys", floor(Floor::Keys)),
         ("no headers: floor", floor(Floor::Counts)),
         ("headers", tower_throttle(true, Refusing::None)),
         ("headers: tower_governor", tower_governor(true, Refusing::None)),
