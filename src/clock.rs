@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Windows are aligned to the Unix epoch, so the times of all processes of a fleet should mean the same. A clock
 /// should never step back; if it does, by more than a second, accounts are moved along with it.
 ///
-/// A store reads it while it holds locks: it must be quick, and must not ask the store anything.
+/// A store may read it while it holds locks: it must be quick, and must not ask the store anything.
 pub trait Clock: Send + Sync + 'static {
     /// The time, now.
     fn now(&self) -> Timestamp;
@@ -35,12 +35,13 @@ impl Timestamp {
     }
 }
 
-/// The machine's clock: wall time read once, when it is made, and monotonic time since. It never steps, whatever is
+/// The machine's clock: wall time read once, when it is made, and monotonic time since. It does not step, whatever is
 /// done to the wall clock later.
 ///
 /// A decision reads the clock, and asking the system for the time is a good part of what it costs. So each thread asks
 /// ten times a second and counts the processor's ticks in between, where they run evenly; two threads may then disagree
-/// by some microseconds, which accounts sit out.
+/// by some microseconds, and one that asks again may find itself some ahead; accounts sit that out. To find out how fast the
+/// processor counts, the first clock of a process takes some time to make, 200 ms at the very most.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     /// What to add to the time of the process, in microseconds.
@@ -122,9 +123,13 @@ impl Process {
 
     #[cold]
     fn ask(&self) -> u64 {
+        // A thread that was interrupted in between must not take what it has read for one instant.
+        const BELONG_TOGETHER: u64 = 20_000;
+        let before = self.counter.raw();
         let uptime = self.uptime();
         let ticks = self.counter.raw();
-        LAST.set(Some(Sighting { ticks, uptime }));
+        let together = ticks >= before && self.counter.delta_as_nanos(before, ticks) < BELONG_TOGETHER;
+        LAST.set(together.then_some(Sighting { ticks, uptime }));
         uptime
     }
 }

@@ -43,7 +43,7 @@ impl<T: Copy, const N: usize> Few<T, N> {
         *self.room(value) = value;
     }
 
-    /// Room for one more, to be filled in place; with `blank` in it until then.
+    /// Room for one more, to be filled in place: there is something in it, perhaps `blank`.
     #[inline(always)]
     pub(crate) fn room(&mut self, blank: T) -> &mut T {
         let at = self.len;
@@ -67,7 +67,7 @@ impl<T: Copy, const N: usize> Few<T, N> {
         }
     }
 
-    /// Room for so many more, to be filled in place; with `blank` in it until then.
+    /// Room for so many more, to be filled in place: there is something in it, perhaps `blank`.
     #[inline(always)]
     pub(crate) fn grow(&mut self, by: usize, blank: T) -> &mut [T] {
         let start = self.len;

@@ -4,16 +4,25 @@
 
 mod support;
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use support::charge;
 use tower_throttle::Quota;
-use tower_throttle::clock::ManualClock;
-use tower_throttle::store::memory::Usage;
-use tower_throttle::store::{Charge, MemoryStore, TierId};
+use tower_throttle::clock::{Clock, ManualClock, Timestamp};
+use tower_throttle::store::memory::{Never, Usage};
+use tower_throttle::store::{Asked, Charge, MemoryStore, Outcome, Store as _, TierId};
 
 const HOUR: Duration = Duration::from_secs(3_600);
+
+fn now(asked: Asked<Never>) -> Outcome {
+    match asked {
+        Asked::Now(outcome) => outcome,
+        Asked::Later(_) => panic!("memory answers at once"),
+    }
+}
 
 fn usage_of(store: &MemoryStore, tier: &TierId) -> Usage {
     let mut usage = store.usage().into_iter();
@@ -192,6 +201,93 @@ fn the_cap_holds_for_many_threads() {
         let held = store.keys();
         assert!(held <= max_keys && held * 10 >= max_keys * 9, "{held} of {max_keys}");
     }
+}
+
+/// "As many as there are", as some write it.
+#[test]
+fn no_cap_is_a_cap() {
+    let store = MemoryStore::new().max_keys(usize::MAX);
+    let tier = TierId::new("", "tier");
+    let quota = Quota::new(1, HOUR);
+    assert!(charge(&store, &[Charge::new(&tier, b"key", &quota)]).is_charged());
+    assert!(!charge(&store, &[Charge::new(&tier, b"key", &quota)]).is_charged());
+}
+
+/// Shows what it was told to show, and then the last of it.
+#[derive(Clone, Default)]
+struct Script(Arc<Mutex<VecDeque<u64>>>);
+
+impl Script {
+    fn shows(&self, micros: impl IntoIterator<Item = u64>) {
+        *self.0.lock().unwrap() = micros.into_iter().collect();
+    }
+}
+
+impl Clock for Script {
+    fn now(&self) -> Timestamp {
+        let mut shown = self.0.lock().unwrap();
+        let next = if shown.len() > 1 {
+            shown.pop_front()
+        } else {
+            shown.front().copied()
+        };
+        Timestamp::from_micros(next.unwrap_or_default())
+    }
+}
+
+const START: u64 = 1_800_000_000_000_000;
+
+/// A thread that reads the clock and then sleeps, while others go on, must not take the account back to its time.
+#[test]
+fn a_thread_that_slept_moves_no_account() {
+    let script = Script::default();
+    let store = MemoryStore::new().clock(script.clone());
+    let tier = TierId::new("", "tier");
+    let quota = Quota::per_minute(60);
+    let ask = || store.charge(&[Charge::new(&tier, b"key", &quota)]);
+    script.shows([START]);
+    let receipts: Vec<_> = (0..60).filter_map(|_| now(ask()).into_receipt()).collect();
+    assert_eq!(receipts.len(), 60);
+
+    // It read the clock 10 s ago; when it has the lock and looks again, it sees the time.
+    script.shows([START - 10_000_000, START]);
+    assert!(!now(ask()).is_charged());
+    script.shows([START + 1_000_000]);
+    assert!(now(ask()).is_charged(), "one has been refilled meanwhile");
+    assert!(!now(ask()).is_charged(), "but no more than one");
+
+    // And receipts are good still.
+    let charges = [Charge::new(&tier, b"key", &quota)];
+    let _ = store.give_back(&charges, receipts.into_iter().next_back().unwrap());
+    assert!(now(ask()).is_charged());
+}
+
+/// The window of the account that was dropped is over; a clock that is behind must not open it again.
+#[test]
+fn nobody_is_new_before_what_was_dropped() {
+    let script = Script::default();
+    let store = MemoryStore::new().max_keys(2_000).clock(script.clone());
+    let tier = TierId::new("", "tier");
+    let quota = Quota::new(10, Duration::from_millis(100)).fixed_window();
+    let ask = |key: u64| now(store.charge(&[Charge::new(&tier, &key.to_be_bytes(), &quota)])).is_charged();
+    script.shows([START]);
+    assert!((0..10).all(|_| ask(7)));
+    // So many newcomers in the next window that the shard has grown, and left the old account out.
+    script.shows([START + 100_000]);
+    assert!((100..1_000).all(ask));
+    script.shows([START + 50_000]);
+    assert!(ask(7));
+    script.shows([START + 100_000]);
+    assert_eq!(
+        (0..10).filter(|_| ask(7)).count(),
+        9,
+        "it was admitted in the window that is"
+    );
+
+    // Far behind, the clock has been set back, and is followed.
+    script.shows([START - 10_000_000]);
+    assert!((0..10).all(|_| ask(8)));
+    assert!(!ask(8));
 }
 
 /// Plans share accounts. A flood of keys of a large plan must not free those whom a small one refuses.

@@ -52,7 +52,7 @@ pub(crate) fn table() -> String {
     text
 }
 
-/// The difference of two runs, so that what comes before the requests does not count.
+/// The difference of two runs, so that making the contender does not count, nor asking every user for the first time.
 fn per_request(name: &str) -> Option<f64> {
     let (few, many) = (4_000, 14_000);
     Some((counted(name, many)? - counted(name, few)?) as f64 / (many - few) as f64)
@@ -61,6 +61,8 @@ fn per_request(name: &str) -> Option<f64> {
 fn counted(name: &str, requests: usize) -> Option<i64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        // Only while a request is being answered.
+        .arg("--toggle-collect=bench::load::answer*")
         .arg(std::env::current_exe().ok()?)
         .args(["serve", name, &requests.to_string()])
         .output()

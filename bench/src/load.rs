@@ -131,6 +131,7 @@ fn users(users: u64, thread: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Asks and takes the answer, as a server does, but for the waiting: there is nothing to wait for.
+#[inline(never)]
 fn answer<S: Service<Request<()>, Response: Answered>>(service: &mut S, request: Request<()>) {
     let mut context = Context::from_waker(Waker::noop());
     let Poll::Ready(Ok(())) = service.poll_ready(&mut context) else {

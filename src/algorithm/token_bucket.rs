@@ -139,7 +139,10 @@ impl TokenBucket {
         let debt = self.debt(rate, now);
         let answer = admits(debt, rate, cost);
         let retry_after = match answer {
-            Answer::Refuses => self.whole - (rate.cap - cost * rate.p) - real,
+            Answer::Refuses => {
+                let room = rate.cap.saturating_sub(cost.saturating_mul(rate.p));
+                self.whole.saturating_sub(room).saturating_sub(real)
+            }
             _ => 0,
         };
         Decision::new(answer)
@@ -156,7 +159,11 @@ impl TokenBucket {
         let whole = now.saturating_add(debt);
         *self = Self { at: now, whole, rem: 0 };
         let room = rate.cap.saturating_sub(charged);
-        let retry_after = if debt > room { whole - room - real } else { 0 };
+        let retry_after = if debt > room {
+            whole.saturating_sub(room).saturating_sub(real)
+        } else {
+            0
+        };
         Decision::new(Answer::Admits)
             .with_remaining(rate.remaining(debt))
             .with_retry_after_micros(retry_after)
@@ -271,4 +278,62 @@ fn admits(debt: u64, rate: &Rate, cost: u64) -> Answer {
 #[inline]
 const fn ticks(micros: u64, tick: u64) -> u64 {
     if tick == 1 { micros } else { micros / tick }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::quota::Quota;
+
+    proptest! {
+        /// Whatever it was left like, by whichever plan, before or after the time it is asked at.
+        #[test]
+        fn the_usual_case_is_decided_like_any(
+            limit in 1..50_u64,
+            micros in 1..50_u64,
+            burst in 1..200_u64,
+            at in 0..20_000_u64,
+            ahead in prop_oneof![0..20_000_u64, Just(u64::MAX / 2)],
+            rem in 0..5_u64,
+            real in 0..20_000_u64,
+            cost in 0..250_u64,
+        ) {
+            let quota = Quota::new(limit, Duration::from_micros(limit * micros)).burst(burst);
+            prop_assume!(quota.rate().is_plain);
+            let terms = Terms::new(&quota, b"");
+            let bucket = TokenBucket { at, whole: at + ahead, rem };
+
+            let looked = bucket.look_plain(&terms, real, cost);
+            prop_assert_eq!(looked, bucket.look_any(&terms, real, cost));
+            prop_assert_eq!(looked.answer(), bucket.answer(&terms, real, cost));
+            if cost > 0 && looked.answer() == Answer::Admits {
+                let (mut plain, mut any) = (bucket, bucket);
+                let charged = plain.charge_plain(quota.rate(), real, cost);
+                prop_assert_eq!(charged, any.charge_any(&terms, real, cost));
+                prop_assert_eq!(plain, any);
+            }
+        }
+
+        #[test]
+        fn no_quota_overflows(limit: u64, period: u64, burst: u64, at: u64, whole: u64, real: u64, cost: u64) {
+            let Ok(quota) = Quota::try_new(limit, Duration::from_micros(period)) else {
+                return Ok(());
+            };
+            let Ok(quota) = quota.try_burst(burst) else {
+                return Ok(());
+            };
+            let terms = Terms::new(&quota, b"");
+            let mut bucket = TokenBucket { at, whole, rem: 0 };
+            let mut decision = Decision::FAILED;
+            bucket.look(&terms, real, cost, &mut decision);
+            if bucket.answer(&terms, real, cost) == Answer::Admits {
+                bucket.charge(&terms, real, cost, &mut decision);
+                bucket.look(&terms, real, cost, &mut decision);
+            }
+        }
+    }
 }

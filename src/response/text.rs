@@ -1,4 +1,4 @@
-//! Text made in place, and copied once it is whole: one allocation, of the right size.
+//! Text made in place, and copied once it is whole: one allocation.
 
 use std::fmt;
 use std::ops::Range;

@@ -10,10 +10,10 @@ use crate::random;
 /// neither know the secret nor see a hash.
 ///
 /// On long keys XXH3 sums up, and there two keys can be made that meet under one secret in 2^32; so these are hashed
-/// with SipHash too.
+/// with SipHash instead, twice.
 pub(super) struct Secret {
     words: [u8; 192],
-    for_long: RandomState,
+    for_long: [RandomState; 2],
 }
 
 /// What XXH3 takes for short.
@@ -27,19 +27,22 @@ impl Secret {
         }
         Self {
             words,
-            for_long: RandomState::new(),
+            for_long: [RandomState::new(), RandomState::new()],
         }
     }
 
     /// The low and the high half of the hash of `bytes`.
     #[inline(always)]
     pub(super) fn hash(&self, bytes: &[u8]) -> (u64, u64) {
-        let hash = xxh3_128_with_secret(bytes, &self.words);
-        let (low, high) = (hash as u64, (hash >> 64) as u64);
-        if bytes.len() <= SHORT {
-            (low, high)
-        } else {
-            (low, self.for_long.hash_one(bytes))
+        if bytes.len() > SHORT {
+            return self.hash_long(bytes);
         }
+        let hash = xxh3_128_with_secret(bytes, &self.words);
+        (hash as u64, (hash >> 64) as u64)
+    }
+
+    #[cold]
+    fn hash_long(&self, bytes: &[u8]) -> (u64, u64) {
+        (self.for_long[0].hash_one(bytes), self.for_long[1].hash_one(bytes))
     }
 }

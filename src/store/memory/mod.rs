@@ -5,7 +5,7 @@
 //! Each quota of each tier has a table of its own, so that a flood of keys in one tier cannot touch another. A table
 //! is cut into shards with a lock each. One decision
 //!
-//! 1. finds shard and fingerprint of each key: 127 bits of a hash keyed with a secret of the store's own, so that two of a
+//! 1. finds shard and fingerprint of each key: 127 bits of a hash keyed with a secret of the store's own, so that any two of a
 //!    million keys share an account with a probability of 2^-88, and nobody can look for such keys;
 //! 2. reads the clock, once;
 //! 3. locks the shards of all its accounts, in the order of their tables and places, so that no two decisions can wait
@@ -13,8 +13,8 @@
 //! 4. charges all of them, or none.
 //!
 //! The clock is read before the locks are taken, as others wait for these. A thread that sleeps in between finds accounts
-//! that were written at a later time: up to a second is sat out; if it is more, it reads the clock again before it takes
-//! that for a clock that was set back.
+//! that were written, or dropped as good as new, at a later time: up to a second is sat out, which takes the later time for
+//! the account's; if it is more, it reads the clock again before it takes that for a clock that was set back.
 //!
 //! # How it forgets
 //!
@@ -47,7 +47,7 @@
 //! a token bucket. A table of n keys never takes more than
 //!
 //! ```text
-//! n × slot × 25/16 + shards × 320 bytes        shards = n/256, at most 1,024; n/1,024 if that is more
+//! n × slot × 25/16 + shards × 320 bytes        shards = n/256, at most 1,024; n/1,024 if that is more; never over 131,072
 //! ```
 //!
 //! and what one shard takes twice while it grows, a quarter at a time; 64 bytes of each shard are allocated when the table is
@@ -114,7 +114,7 @@ use super::{Asked, Charge, Outcome, Receipt, Store};
 ///
 /// # Defaults
 ///
-/// - [`max_keys`](Self::max_keys): 100,000 for each quota of each tier, which take up to 6.3 MB of token buckets: small
+/// - [`max_keys`](Self::max_keys): 100,000 for each quota of each tier, which take up to 6.4 MB of token buckets: small
 ///   enough that a flood of keys is no danger to a small machine, and enough for 1,600 requests a second with a quota
 ///   that is remembered for a minute. See the [module](self) for what you need.
 /// - [`max_log_entries`](Self::max_log_entries): 1,000,000 for each quota of each tier, up to 32 MB.

@@ -17,10 +17,14 @@ use super::table::Table;
 
 pub(super) struct Slots<A> {
     slots: Vec<Slot<A>>,
-    held: usize,
+    held: u32,
+    /// How often an account was healed or forgotten.
+    generation: u32,
     /// Stirred with every newcomer's fingerprint: what it draws cannot be foreseen by clients.
     lots: u64,
-    generation: u64,
+    /// The latest time at which an account was dropped as it could not be told from a new one. Nobody is new at an earlier time:
+    /// they could be one of those, asking by a clock that is behind.
+    dropped_at: u64,
 }
 
 struct Slot<A> {
@@ -42,7 +46,7 @@ impl<A: Account> Slots<A> {
     pub(super) fn ask(&mut self, question: &Question<'_>, real: u64, slot: &mut usize) -> Option<Answer> {
         let Question { terms, cost, .. } = question;
         let Some(index) = self.find(question.fingerprint) else {
-            return Some(A::default().answer(terms, real, *cost));
+            return self.ask_newcomer(question, real);
         };
         *slot = index;
         let slot = &mut self.slots[index];
@@ -56,7 +60,17 @@ impl<A: Account> Slots<A> {
         Some(answer)
     }
 
+    #[inline(never)]
+    fn ask_newcomer(&self, question: &Question<'_>, real: u64) -> Option<Answer> {
+        let Question { terms, cost, .. } = question;
+        let answer = A::default().answer(terms, real.max(self.dropped_at), *cost);
+        (!stepped_back(self.dropped_at, real)).then_some(answer)
+    }
+
     pub(super) fn heal(&mut self, question: &Question<'_>, real: u64) {
+        if stepped_back(self.dropped_at, real) {
+            self.dropped_at = real;
+        }
         if let Some(index) = self.find(question.fingerprint)
             && self.slots[index].account.heal(&question.terms, real)
         {
@@ -69,7 +83,7 @@ impl<A: Account> Slots<A> {
         let Question { terms, cost, .. } = question;
         match self.find_again(question, asked_at) {
             Some(index) => self.slots[index].account.look(terms, real, *cost, decision),
-            None => A::default().look(terms, real, *cost, decision),
+            None => A::default().look(terms, real.max(self.dropped_at), *cost, decision),
         }
     }
 
@@ -90,9 +104,9 @@ impl<A: Account> Slots<A> {
         decision: &mut Decision,
     ) -> u64 {
         let Question { terms, cost, .. } = question;
-        let index = match self.find_again(question, asked_at) {
-            Some(index) => index,
-            None => self.open(question, real),
+        let (index, real) = match self.find_again(question, asked_at) {
+            Some(index) => (index, real),
+            None => self.open_in_time(question, real),
         };
         let slot = &mut self.slots[index];
         slot.fingerprint.set_refused(false);
@@ -117,11 +131,11 @@ impl<A: Account> Slots<A> {
     }
 
     pub(super) const fn generation(&self) -> u64 {
-        self.generation
+        self.generation as u64
     }
 
     const fn void_receipts(&mut self) {
-        self.generation += 1;
+        self.generation = self.generation.wrapping_add(1);
     }
 
     /// A charge adds one entry and any other account gives up one or more, so forgetting one is enough.
@@ -153,6 +167,7 @@ impl<A: Account> Slots<A> {
             self.void_receipts();
         }
         if is_reset {
+            self.dropped_at = self.dropped_at.max(real);
             self.remove(index, table);
             table.dismiss(1);
         }
@@ -202,6 +217,8 @@ impl<A: Account> Slots<A> {
                 if loss.reset_after > 0 {
                     question.table.count_forgotten();
                     self.void_receipts();
+                } else {
+                    self.dropped_at = self.dropped_at.max(real);
                 }
                 true
             }
@@ -262,15 +279,20 @@ impl<A: Account> Slots<A> {
         None
     }
 
-    /// A slot for a new account, which the caller charges.
+    /// A slot for a new account, which the caller charges, at the time that is told.
     #[inline(never)]
+    fn open_in_time(&mut self, question: &Question<'_>, real: u64) -> (usize, u64) {
+        let index = self.open(question, real);
+        (index, real.max(self.dropped_at))
+    }
+
     fn open(&mut self, question: &Question<'_>, real: u64) -> usize {
         if !question.table.admit() && !self.forget_in_exchange(question, real) {
             // Nobody here to make room. A table has so many keys to a shard that this does not happen to a full one.
             question.table.admit_anyway();
         }
         // Four fifths full at most, so that probes stay short.
-        if (self.held + 1) * 5 > self.slots.len() * 4 {
+        if (self.held as usize + 1) * 5 > self.slots.len() * 4 {
             self.rebuild(question, real);
         }
         self.put(Slot {
@@ -318,7 +340,10 @@ impl<A: Account> Slots<A> {
         for slot in kept {
             self.put(slot);
         }
-        question.table.dismiss(held_before - self.held);
+        if self.held < held_before {
+            self.dropped_at = self.dropped_at.max(real);
+            question.table.dismiss((held_before - self.held) as usize);
+        }
     }
 
     /// Frees a slot, and moves those behind it nearer to their homes.
@@ -425,8 +450,9 @@ impl<A> Default for Slots<A> {
         Self {
             slots: Vec::new(),
             held: 0,
-            lots: 0,
             generation: 0,
+            lots: 0,
+            dropped_at: 0,
         }
     }
 }

@@ -167,8 +167,12 @@ impl Table {
 /// Many, so that threads seldom meet in one, and so that it is quick to let one grow; but not so many that their locks alone
 /// fill the cache. And each with enough keys that a full table always finds one to forget in the newcomer's own shard,
 /// and a small one is forgetful evenly.
+///
+/// However many keys there may be: some write `usize::MAX` for "as many as there are".
 fn shards(keys: usize) -> usize {
-    (keys / 256).clamp(1, 1_024).max(keys / 1_024)
+    const MOST_SHARDS: usize = 1 << 17;
+
+    (keys / 256).clamp(1, 1_024).max(keys / 1_024).min(MOST_SHARDS)
 }
 
 impl std::ops::Deref for Locker {
@@ -217,5 +221,6 @@ mod tests {
             assert!((256..2_048).contains(&of_shard), "{of_shard} of {keys}");
         }
         assert_eq!(shards(1), 1);
+        assert_eq!(shards(usize::MAX), 1 << 17);
     }
 }
