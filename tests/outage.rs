@@ -349,7 +349,7 @@ async fn every_kind_of_trouble() {
     off.extend(drill("stopped", stopped, Some(true)).await);
 
     let restarted = alone(async |server: &mut Server| tokio::task::block_in_place(|| server.restart()));
-    // It may be back before three calls in a row have failed.
+    // It may be back before enough calls in a row have failed.
     off.extend(drill("restarted empty", restarted, None).await);
 
     let flushed = alone(async |server: &mut Server| again_and_again(server, &["SCRIPT", "FLUSH"]).await);

@@ -40,14 +40,5 @@ pub(crate) fn table() -> String {
     let loads = [Load::new(1_000, 1), Load::new(1_000, 2)];
     let contenders =
         algorithms().map(|(name, quota)| -> (&str, Contender) { (name, tower_throttle_by(false, [quota; 3])) });
-    let rounds = Rounds::new(&loads, contenders.into()).run(40);
-    let mut text = format!("\n| | {} | {} |\n|---|---|---|\n", loads[0], loads[1]);
-    for (nth, name) in rounds.names().enumerate() {
-        text += &format!(
-            "| {name} | {:.0} | {:.0} |\n",
-            rounds.cost(nth + 1, 0),
-            rounds.cost(nth + 1, 1)
-        );
-    }
-    text
+    Rounds::new(&loads, contenders.into()).run(40).table()
 }

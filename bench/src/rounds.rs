@@ -49,4 +49,19 @@ impl Rounds {
     pub(crate) fn cost(&self, contender: usize, column: usize) -> f64 {
         self.least[contender][column] - self.least[0][column]
     }
+
+    /// A row for each contender, without comparing them.
+    pub(crate) fn table(&self) -> String {
+        let heads = self.loads.iter().map(|load| format!(" {load} |"));
+        let mut text = format!(
+            "\n| |{}\n|---|{}\n",
+            heads.collect::<String>(),
+            "---|".repeat(self.loads.len())
+        );
+        for (nth, name) in self.names().enumerate() {
+            let cells = (0..self.loads.len()).map(|column| format!(" {:.0} |", self.cost(nth + 1, column)));
+            text += &format!("| {name} |{}\n", cells.collect::<String>());
+        }
+        text
+    }
 }

@@ -37,16 +37,7 @@ pub(crate) fn table() -> String {
         ("five tiers by user", layer(by_user(5))),
         ("eight tiers by user", layer(by_user(8))),
     ];
-    let rounds = Rounds::new(&loads, contenders).run(40);
-    let mut text = format!("\n| | {} | {} |\n|---|---|---|\n", loads[0], loads[1]);
-    for (nth, name) in rounds.names().enumerate() {
-        text += &format!(
-            "| {name} | {:.0} | {:.0} |\n",
-            rounds.cost(nth + 1, 0),
-            rounds.cost(nth + 1, 1)
-        );
-    }
-    text
+    Rounds::new(&loads, contenders).run(40).table()
 }
 
 fn layer(tiers: Vec<Tier>) -> Contender {
