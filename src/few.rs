@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut, Range};
 /// A list of small things, up to `N` of which are held in place.
 ///
 /// Not a `SmallVec`, which is made in one place and moved to another: a processor that copies what it has only just
-/// written piece by piece waits until all of it has arrived, and on the way of a request that was most of the time.
+/// written piece by piece waits until all of it has arrived, and on the way of a request that adds up.
 #[derive(Clone, Debug)]
 pub(crate) struct Few<T, const N: usize> {
     len: usize,

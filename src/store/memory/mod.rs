@@ -58,9 +58,9 @@
 //!
 //! Threads that ask for different users hardly ever meet: their shards are many, and each lock shares its cache line with
 //! nothing but what it guards. They meet where they share an account, as all do in a `Global` tier. That account has one
-//! lock and two cache lines, which travel from core to core, some 100 ns each time; with the work done under the lock
-//! that makes 3 to 5 million decisions a second for one account **however many cores there are**. With 64 cores it is the
-//! first thing to break, when each spends less than about 15 µs on a request; waiting threads then sleep and are
+//! lock and two cache lines, which travel from core to core, say 100 ns each time; with the work done under the lock
+//! that makes 3 to 5 million decisions a second for one account (reckoned, not measured) **however many cores there
+//! are**. With 64 cores it is the first thing to break, when each spends less than about 15 µs on a request; waiting threads then sleep and are
 //! woken, which costs more than the wait. Next are the counts of references to the text of `RateLimit-Policy` (one for all
 //! requests, twice each) and, in a flood, the count of a table's keys. Readings on two cores are in `bench/RESULTS.md`. What
 //! there is to do, best first:
@@ -75,6 +75,7 @@
 
 mod decide;
 mod fingerprint;
+mod forgetting;
 mod question;
 mod shard;
 mod slots;
